@@ -1,0 +1,58 @@
+"""What a user's verl configuration asks of STARE."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from verl_stare.config import PREFIX, ConfigError, StareConfig
+
+logger = logging.getLogger("verl_stare")
+
+NAME = "stare"
+
+
+def settings(config: DictConfig) -> StareConfig | None:
+    """The settings of STARE if `config` (verl's whole configuration) asks for it, else None.
+
+    Raises:
+        ConfigError: a setting is bad, or the run is of a kind that STARE cannot act in.
+    """
+    given = OmegaConf.select(config, PREFIX)
+    written: Any = OmegaConf.to_container(given, resolve=True) if _is_config(given) else given
+    if written is None:
+        written = {}
+    if not isinstance(written, Mapping):
+        raise ConfigError(f"{PREFIX}={written!r}: must be a mapping of settings")
+    stare = StareConfig.from_mapping(written)
+
+    if OmegaConf.select(config, "algorithm.adv_estimator") != NAME:
+        if written:
+            logger.warning(
+                "%s is set, but algorithm.adv_estimator is not %s: STARE is off", PREFIX, NAME
+            )
+        return None
+    _check_run(config)
+    return stare
+
+
+def _is_config(value: Any) -> bool:
+    return OmegaConf.is_config(value)
+
+
+def _check_run(config: DictConfig) -> None:
+    # A configuration without the key (verl's legacy trainer) is as unsuitable as a False one.
+    if OmegaConf.select(config, "trainer.use_v1") is not True:
+        value = OmegaConf.select(config, "trainer.use_v1")
+        raise ConfigError(
+            f"trainer.use_v1={value}: adv_estimator={NAME} needs verl's V1 trainer, allowed: True"
+        )
+    bypass = "algorithm.rollout_correction.bypass_mode"
+    if OmegaConf.select(config, bypass):
+        raise ConfigError(
+            f"{bypass}=True: it skips the pass that computes the entropy, which adv_estimator="
+            f"{NAME} gates on, allowed: False"
+        )

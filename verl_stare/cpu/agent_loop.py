@@ -1,0 +1,162 @@
+"""verl's agent loops on a CPU: a seed for every request, and few remote calls.
+
+The loops themselves (`single_turn_agent`, `tool_agent`, ...), the reward function and what is
+stored are verl's own. Only the transport differs: requests to the servers and writes to the
+TransferQueue are joined, and the reward worker runs inside the agent worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import ray
+import transfer_queue
+from verl.experimental.reward_loop.reward_loop import RewardLoopWorker
+from verl.trainer.ppo.v1 import agent_loop_tq
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+from verl_stare.cpu.coalesce import Coalescer, RemoteMethod
+from verl_stare.cpu.generation import derive_seed
+
+# Tag by which verl_stare.cpu.patches sorts the rows of a batch.
+ORDER = "order"
+_Worker: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # pyright: ignore
+
+
+class SeededWorker(_Worker):
+    """verl's worker; every request carries a seed of (run, step, prompt, sample number).
+
+    Both `rollout.name=hf` and vLLM sample a request from the seed in its sampling parameters.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.rollout_config.name == "hf":
+            _join_requests(self.llm_client)
+        if self.reward_loop_worker_handles and not self.config.reward.reward_model.enable:
+            scorer = RewardLoopWorker(self.config)
+            self.reward_loop_worker_handles = [
+                SimpleNamespace(compute_score=RemoteMethod(scorer.compute_score))
+            ]
+        _join_writes()
+
+    async def _run_agent_loop(
+        self, sampling_params: dict[str, Any], trajectory: dict[str, Any], **kwargs: Any
+    ) -> Any:
+        seed = derive_seed(
+            self.rollout_config.seed,
+            int(trajectory["step"]),
+            bool(trajectory["validate"]),
+            # Not its uid, which verl draws at random.
+            [dict(message) for message in kwargs["raw_prompt"]],
+            kwargs["session_id"],
+        )
+        return await super()._run_agent_loop(
+            {**sampling_params, "seed": seed}, trajectory, **kwargs
+        )
+
+
+class SeededAgentLoopManager(AgentLoopManagerTQ):
+    """For `actor_rollout_ref.rollout.agent.agent_loop_manager_class`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.agent_loop_workers_class = ray.remote(SeededWorker)
+
+
+def _join_requests(client: Any) -> None:
+    """Let `client` (verl's LLMServerClient) send the requests of one moment in one call.
+
+    The client asks its load balancer for a server before each request. It gets a stand-in here; the
+    real one is asked for once per joined call, so the balancer still spreads these over replicas.
+    """
+    acquire, release = client._acquire_server, client._release_server
+    limit = client.config.actor_rollout_ref.rollout.get("engine_kwargs", {}).get("hf", {})
+    limit = limit.get("joined_requests", 128)
+
+    async def send(calls: list[dict[str, Any]]) -> list[Any]:
+        outputs: list[Any] = []
+        for start in range(0, len(calls), limit):
+            part = calls[start : start + limit]
+            name = part[0]["request_id"]
+            server_id, server = await acquire(name)
+            try:
+                outputs += await server.generate_many.remote(part)
+            finally:
+                release(server_id, request_id=name)
+        return outputs
+
+    requests = Coalescer(send)
+
+    async def generate(**call: Any) -> Any:
+        return await requests.submit(call)
+
+    stand_in = SimpleNamespace(generate=RemoteMethod(generate))
+
+    async def acquire_stand_in(request_id: str, **_: Any) -> tuple[str, Any]:
+        return "", stand_in
+
+    client._acquire_server = acquire_stand_in
+    client._release_server = lambda *_, **__: None
+
+
+def _join_writes() -> None:
+    """Let the agent worker's module store the trajectories of one moment in one write."""
+
+    async def write(items: list[tuple[str, str, dict[str, Any], dict[str, Any]]]) -> list[None]:
+        # One write has one partition and one set of fields (agent loops may store different ones).
+        for partition, names in sorted({(item[0], tuple(sorted(item[2]))) for item in items}):
+            rows = [
+                item[1:]
+                for item in items
+                if item[0] == partition and tuple(sorted(item[2])) == names
+            ]
+            await transfer_queue.async_kv_batch_put(
+                keys=[key for key, _, _ in rows],
+                fields=list_of_dict_to_tensordict([field for _, field, _ in rows]),
+                tags=[tag for _, _, tag in rows],
+                partition_id=partition,
+            )
+        return [None] * len(items)
+
+    trajectories = Coalescer(write)
+
+    async def write_tags(items: list[tuple[str, str, dict[str, Any]]]) -> list[None]:
+        for partition in sorted({item[0] for item in items}):
+            rows = [item[1:] for item in items if item[0] == partition]
+            await transfer_queue.async_kv_batch_put(
+                keys=[key for key, _ in rows],
+                tags=[tag for _, tag in rows],
+                partition_id=partition,
+            )
+        return [None] * len(items)
+
+    statuses = Coalescer(write_tags)
+
+    async def put(key: str, partition_id: str, tag: dict[str, Any]) -> None:
+        await statuses.submit((partition_id, key, tag))
+
+    async def batch_put(
+        keys: list[str],
+        fields: list[dict[str, Any]],
+        tags: list[dict[str, Any]],
+        partition_id: str,
+    ) -> None:
+        for key, field, tag in zip(keys, fields, tags, strict=True):
+            session = key.split("_", 1)[1]
+            tag[ORDER] = derive_seed(field["prompts"].tolist(), session)
+        await asyncio.gather(
+            *[
+                trajectories.submit((partition_id, key, field, tag))
+                for key, field, tag in zip(keys, fields, tags, strict=True)
+            ]
+        )
+
+    agent_loop_tq.tq = SimpleNamespace(  # pyright: ignore
+        init=transfer_queue.init, async_kv_put=put, async_kv_batch_put=batch_put
+    )
+    # The rows stay dicts until those of all trajectories are at hand.
+    agent_loop_tq.list_of_dict_to_tensordict = lambda rows: rows  # pyright: ignore

@@ -1,0 +1,1 @@
+"""Hydra config groups: `'hydra.searchpath=[pkg://verl_stare.presets]' +cpu=tiny`."""
