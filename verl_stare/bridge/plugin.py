@@ -16,9 +16,9 @@ logger.setLevel(logging.INFO)
 try:
     seams.install()
 
-    from verl_stare import cpu
+    from verl_stare.cpu import activation
 
-    cpu.install()
+    activation.install()
 except Exception:
     logger.exception("verl_stare's plugin failed to load")
     raise

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
-from verl_stare import cpu
+from verl_stare.cpu.activation import PLATFORM
 
 
 def register() -> None:
     """Put the platform into verl's registry, once."""
-    if PlatformRegistry.get(cpu.PLATFORM) is None:
-        PlatformRegistry.register(platform=cpu.PLATFORM)(CpuPlatform)
+    if PlatformRegistry.get(PLATFORM) is None:
+        PlatformRegistry.register(platform=PLATFORM)(CpuPlatform)
 
 
 class _CpuModule(types.ModuleType):

@@ -1,0 +1,109 @@
+"""The seams: what is registered, what is checked, and that other runs are left alone."""
+
+import os
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+from omegaconf import OmegaConf
+
+from verl_stare.bridge import seams
+from verl_stare.bridge.trainer import StareMixin, _estimator
+
+
+@pytest.fixture
+def problems(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    collected: list[str] = []
+    monkeypatch.setattr(seams, "_problems", collected)
+    return collected
+
+
+def test_verl_is_as_expected(problems: list[str]) -> None:
+    seams.check()
+    assert problems == []
+
+
+@pytest.mark.parametrize("mode", ["sync", "colocate_async", "separate_async"])
+def test_every_trainer_gets_the_mixin_once(mode: str) -> None:
+    from verl.trainer.ppo.v1 import get_trainer_cls, trainer_base
+
+    extended = get_trainer_cls(mode)
+    assert extended is trainer_base.get_trainer_cls(mode)
+    registered = trainer_base.TRAINER_REGISTRY[mode]
+    assert extended.__mro__[1:3] == (StareMixin, registered)
+
+
+def test_an_unknown_trainer_is_still_verls_error() -> None:
+    from verl.trainer.ppo.v1 import get_trainer_cls
+
+    with pytest.raises(ValueError, match="Unknown trainer 'none'"):
+        get_trainer_cls("none")
+
+
+def test_a_trainer_without_the_mixin_is_stopped() -> None:
+    from verl.trainer.ppo import core_algos
+
+    with pytest.raises(RuntimeError, match="not one of verl's V1 trainers"):
+        core_algos.get_adv_estimator_fn("stare")(token_level_rewards=None, response_mask=None)
+
+
+def test_a_missing_symbol_is_named_with_verls_version(problems: list[str]) -> None:
+    import verl
+
+    module = ModuleType("verl.some.module")
+    assert not seams.has(module, "Trainer.step", ("self",))
+    [problem] = problems
+    assert problem.endswith(f"in verl {verl.__version__}: verl.some.module.Trainer.step is missing")
+
+
+def test_a_changed_signature_is_named(problems: list[str]) -> None:
+    module = ModuleType("verl.some.module")
+    module.step = lambda data: None  # type: ignore[attr-defined]
+    assert not seams.has(module, "step", ("batch", "metrics"))
+    assert problems[0].endswith("step takes ('data',), not ('batch', 'metrics')")
+
+
+def test_the_estimators_name_is_swapped_only_while_verl_computes_the_base() -> None:
+    config = OmegaConf.create({"algorithm": {"adv_estimator": "stare"}})
+    with pytest.raises(KeyError), _estimator(config, "grpo"):
+        assert config.algorithm.adv_estimator == "grpo"
+        raise KeyError
+    assert config.algorithm.adv_estimator == "stare"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "verl_stare.bridge.plugin",
+        "verl_stare.bridge.seams",
+        "verl_stare.bridge.trainer",
+        "verl_stare.cpu.platform",
+    ],
+)
+def test_the_plugin_is_active_whatever_is_imported_first(module: str) -> None:
+    code = (
+        f"import {module}; from verl.trainer.ppo.v1 import get_trainer_cls; "
+        "from verl.plugin.platform import PlatformRegistry; "
+        "print(get_trainer_cls('sync').__name__, 'cpu' in PlatformRegistry.registered_names())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "VERL_PLATFORM": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "StarePPOTrainerSync True"
+
+
+def test_verl_without_the_plugin_loads_none_of_us() -> None:
+    code = "import sys, verl; print([m for m in sys.modules if m.startswith('verl_stare')])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"VERL_USE_EXTERNAL_PLUGINS": "none", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"

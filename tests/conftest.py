@@ -1,0 +1,32 @@
+"""Fixtures shared by tests."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+# The recipes and the data preparation are scripts beside the package, not parts of it.
+for folder in (ROOT, ROOT / "recipes" / "demo"):
+    sys.path.insert(0, str(folder))
+
+from tests.support.trainer import Assets  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def assets(tmp_path_factory: pytest.TempPathFactory) -> Assets:
+    """A tiny untrained model and 64 problems, as the demo makes them."""
+    import subprocess
+
+    import warm_start
+
+    folder = tmp_path_factory.mktemp("assets")
+    script = ROOT / "data_prep" / "arithmetic.py"
+    options = ["--out", str(folder / "data"), "--train-size", "64", "--test-size", "8"]
+    subprocess.run([sys.executable, str(script), *options], check=True)
+    prompts, _ = warm_start.read_prompts(folder / "data" / "train.parquet")
+    tokenizer = warm_start.build_tokenizer(prompts)
+    model = warm_start.build_model(tokenizer, seed=1)
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    return Assets(folder)

@@ -1,0 +1,46 @@
+"""Loaded in every process by VERL_USE_EXTERNAL_MODULES: saves what STARE did to each batch.
+
+`$STARE_RECORD/step_<n>.pt` maps a row's place (the same in every run) to its responses, its base
+advantages and its weights.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import wrapt
+
+
+def _wrap(module: Any) -> None:
+    import torch
+    import transfer_queue as tq
+
+    def reweight(wrapped: Any, trainer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        meta = args[0]
+        names = ["responses", "advantages", "old_log_probs"]
+
+        def fetch() -> Any:
+            return tq.kv_batch_get(
+                keys=meta.keys, partition_id=meta.partition_id, select_fields=names
+            )
+
+        before = fetch()
+        result = wrapped(*args, **kwargs)
+        after = fetch()
+        rows = {}
+        for index, tag in enumerate(meta.tags):
+            base, weighted = before["advantages"][index], after["advantages"][index]
+            rows[tag.get("order", meta.keys[index])] = {
+                "responses": before["responses"][index].tolist(),
+                "log_probs": before["old_log_probs"][index].clone(),
+                "base": base.clone(),
+                "weights": torch.where(base == 0, torch.ones_like(base), weighted / base),
+            }
+        torch.save(rows, Path(os.environ["STARE_RECORD"]) / f"step_{trainer.global_steps}.pt")
+        return result
+
+    wrapt.wrap_function_wrapper(module.StareMixin, "_reweight", reweight)
+
+
+if os.environ.get("STARE_RECORD"):
+    wrapt.register_post_import_hook(_wrap, "verl_stare.bridge.trainer")

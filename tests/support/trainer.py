@@ -1,0 +1,130 @@
+"""Running verl's trainer on the CPU as a user does: `python -m verl.trainer.main_ppo`."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+SUPPORT = Path(__file__).resolve().parent
+ROOT = SUPPORT.parents[1]
+
+
+@dataclass(frozen=True)
+class Assets:
+    """A tiny untrained model and a few problems."""
+
+    folder: Path
+
+    @property
+    def overrides(self) -> list[str]:
+        data, model = self.folder / "data", self.folder / "model"
+        return [
+            f"data.train_files={data / 'train.parquet'}",
+            f"data.val_files={data / 'test.parquet'}",
+            f"actor_rollout_ref.model.path={model}",
+        ]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run."""
+
+    folder: Path
+    code: int
+    output: str
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        lines = (self.folder / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line)["data"] for line in lines]
+
+    def weights(self, step: int) -> dict[str, torch.Tensor]:
+        """The actor's tensors in the checkpoint of `step`."""
+        actor = self.folder / "checkpoints" / f"global_step_{step}" / "actor"
+        [path] = actor.glob("model_world_size_1_rank_0.pt")
+        state = torch.load(path, weights_only=False)
+        return {name: getattr(value, "_local_tensor", value) for name, value in state.items()}
+
+    def rows(self, step: int) -> dict[Any, dict[str, Any]]:
+        """What tests/support/record_weights.py saved."""
+        return torch.load(self.folder / f"step_{step}.pt", weights_only=False)
+
+
+# 8 prompts of 8 samples with at most 16 new tokens, one gradient step each.
+SMALL = [
+    "hydra.searchpath=[pkg://verl_stare.presets]",
+    "+cpu=tiny",
+    "data.train_batch_size=8",
+    "data.max_prompt_length=40",
+    "data.max_response_length=16",
+    "data.seed=1",
+    "actor_rollout_ref.rollout.n=8",
+    "actor_rollout_ref.rollout.max_model_len=64",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=64",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=64",
+    "actor_rollout_ref.actor.optim.lr=1e-3",
+    f"reward.custom_reward_function.path={SUPPORT / 'mixed_reward.py'}",
+    "reward.custom_reward_function.name=compute_score",
+    "trainer.logger=[file]",
+    "trainer.project_name=tests",
+    "trainer.experiment_name=tests",
+    "trainer.val_before_train=False",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=-1",
+    "trainer.resume_mode=disable",
+]
+
+
+def command(*overrides: str) -> list[str]:
+    return [sys.executable, "-m", "verl.trainer.main_ppo", *overrides]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    return {
+        **os.environ,
+        "VERL_PLATFORM": "cpu",
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")]).rstrip(
+            os.pathsep
+        ),
+        **extra,
+    }
+
+
+def run(folder: Path, assets: Assets, steps: int, *overrides: str, record: bool = False) -> Run:
+    """Train `steps` steps in `folder`; fails the test unless the exit code is 0."""
+    folder.mkdir(parents=True, exist_ok=True)
+    extra = {"VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl")}
+    if record:
+        extra |= {"VERL_USE_EXTERNAL_MODULES": "record_weights", "STARE_RECORD": str(folder)}
+    done = subprocess.run(
+        command(
+            *SMALL,
+            *assets.overrides,
+            f"hydra.run.dir={folder / 'hydra'}",
+            f"trainer.default_local_dir={folder / 'checkpoints'}",
+            f"trainer.total_training_steps={steps}",
+            "trainer.total_epochs=100",
+            *overrides,
+        ),
+        cwd=folder,
+        env=environment(**extra),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    (folder / "console.log").write_text(done.stdout)
+    assert done.returncode == 0, done.stdout[-5000:]
+    return Run(folder, done.returncode, done.stdout)

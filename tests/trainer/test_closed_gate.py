@@ -1,0 +1,77 @@
+"""STARE with nothing to do is GRPO bit for bit, through verl's trainer."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support import trainer
+from tests.support.trainer import Assets, Run
+
+pytestmark = pytest.mark.trainer
+
+STEPS = 3
+SAVE = f"trainer.save_freq={STEPS}"
+
+
+@pytest.fixture(scope="module")
+def grpo(tmp_path_factory: pytest.TempPathFactory, assets: Assets) -> Run:
+    folder = tmp_path_factory.mktemp("grpo")
+    return trainer.run(folder, assets, STEPS, SAVE, "algorithm.adv_estimator=grpo")
+
+
+def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def test_grpo_itself_is_reproducible_and_not_ours(
+    tmp_path: Path, assets: Assets, grpo: Run
+) -> None:
+    again = trainer.run(tmp_path, assets, STEPS, SAVE, "algorithm.adv_estimator=grpo")
+    assert same(grpo.weights(STEPS), again.weights(STEPS))
+    for step in grpo.metrics:
+        assert not [key for key in step if key.startswith("stare/")]
+        # The runs compared below are of no use if they learn nothing.
+        assert step["actor/grad_norm"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("closed", ["+algorithm.stare.target_entropy=0", "+algorithm.stare.amplify=2.0"]),
+        ("one", ["+algorithm.stare.target_entropy=100", "+algorithm.stare.amplify=1.0"]),
+    ],
+)
+def test_nothing_to_do_is_the_base_algorithm(
+    tmp_path: Path, assets: Assets, grpo: Run, name: str, settings: list[str]
+) -> None:
+    stare = trainer.run(tmp_path, assets, STEPS, SAVE, "algorithm.adv_estimator=stare", *settings)
+    assert same(grpo.weights(STEPS), stare.weights(STEPS))
+    gates = [step["stare/gate_open"] for step in stare.metrics]
+    assert gates == [0.0 if name == "closed" else 1.0] * STEPS
+    assert stare.output.count("is active in verl") == 1
+
+
+def test_an_open_gate_changes_the_weights_and_is_logged(
+    tmp_path: Path, assets: Assets, grpo: Run
+) -> None:
+    stare = trainer.run(
+        tmp_path,
+        assets,
+        STEPS,
+        SAVE,
+        "algorithm.adv_estimator=stare",
+        "+algorithm.stare.target_entropy=100",
+        "+algorithm.stare.amplify=2.0",
+    )
+    assert not same(grpo.weights(STEPS), stare.weights(STEPS))
+    for ours, base in zip(stare.metrics[:1], grpo.metrics[:1], strict=True):
+        # The first batch is the same, and our token mean is verl's under token-mean.
+        assert ours["stare/batch_entropy"] == pytest.approx(base["actor/entropy"], abs=1e-6)
+        assert ours["actor/entropy"] == base["actor/entropy"]
+    for step in stare.metrics:
+        assert step["stare/gate_open"] == 1.0
+        assert 0.01 < step["stare/selected_share"] < 0.1
+        assert step["stare/surprisal_selected"] > step["stare/surprisal_unselected"]
+        assert step["stare/token_weight"] == pytest.approx(1 + step["stare/selected_share"])
+        assert step["stare/nonfinite_tokens"] == 0

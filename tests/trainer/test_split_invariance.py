@@ -1,0 +1,70 @@
+"""The same rollouts get the same token weights under every split, through verl's trainer."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support import trainer
+from tests.support.trainer import Assets, Run
+
+pytestmark = pytest.mark.trainer
+
+MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={0}"
+LOG_PROB = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={0}"
+DYNAMIC = [
+    "actor_rollout_ref.actor.use_dynamic_bsz=True",
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=256",
+    "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=True",
+    "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=256",
+]
+SPLITS = {
+    "micro-batches of 1": [MICRO.format(1), LOG_PROB.format(1)],
+    "micro-batches of 4": [MICRO.format(4), LOG_PROB.format(4)],
+    "dynamic batch size": DYNAMIC,
+    "2 ranks": ["trainer.n_gpus_per_node=2", MICRO.format(8), LOG_PROB.format(8)],
+}
+
+
+def one_step(folder: Path, assets: Assets, *overrides: str) -> Run:
+    return trainer.run(
+        folder,
+        assets,
+        1,
+        "algorithm.adv_estimator=stare",
+        "+algorithm.stare.target_entropy=100",
+        "+algorithm.stare.amplify=2.0",
+        *overrides,
+        record=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, assets: Assets) -> Run:
+    """One rank, one micro-batch of all sequences."""
+    return one_step(tmp_path_factory.mktemp("whole"), assets)
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_weights_do_not_depend_on_the_split(
+    tmp_path: Path, assets: Assets, whole: Run, name: str
+) -> None:
+    split = one_step(tmp_path, assets, *SPLITS[name])
+    expected, actual = whole.rows(1), split.rows(1)
+    assert expected.keys() == actual.keys()
+    assert len(expected) == 64
+    tokens = different = amplified = 0
+    for row, values in expected.items():
+        other = actual[row]
+        assert values["responses"] == other["responses"]
+        assert torch.equal(values["base"], other["base"])
+        torch.testing.assert_close(values["log_probs"], other["log_probs"], atol=1e-4, rtol=0)
+        tokens += values["weights"].numel()
+        amplified += int((values["weights"] > 1.5).sum())
+        different += int((values["weights"] != other["weights"]).sum())
+    # Log-probs differ by rounding, which may carry a token over the threshold, but hardly ever.
+    assert different < 0.001 * tokens
+    assert 10 < amplified < 0.1 * tokens
+    assert split.metrics[0]["stare/selected_share"] == pytest.approx(
+        whole.metrics[0]["stare/selected_share"], abs=0.001
+    )
