@@ -9,6 +9,7 @@
 # Sets up .venv, makes data and a warm-started tiny model, trains, and writes entropy.png,
 # <arm>.jsonl and summary.json to $OUT. Started again, it goes on where it was.
 set -euo pipefail
+# shellcheck source=demo/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/demo/environment.sh"
 
 export STEPS=${STEPS:-200} SEED=${SEED:-1} OUT=${OUT:-$ROOT/outputs/demo} ARMS=${ARMS:-grpo stare}

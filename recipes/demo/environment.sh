@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the demo and the tests. `ensure_environment EXTRA` makes `.venv` in the checkout, with
 # this package and one of its extras at pinned versions, and leaves the interpreter in $PY.
 # It does nothing when that is done already, and goes on where it was interrupted.
@@ -37,6 +38,6 @@ ensure_environment() {
   fi
   echo "Installing verl_stare and what it needs (some minutes the first time)"
   "$PY" -m pip install --disable-pip-version-check --progress-bar off --quiet \
-    --constraint "$ROOT/recipes/demo/constraints.txt" --editable "$ROOT[$extra]" || return 1
+    --constraint "$ROOT/recipes/demo/constraints.txt" --editable "${ROOT}[$extra]" || return 1
   echo "$want" >"$stamp"
 }

@@ -219,6 +219,12 @@ def measure(
     }
 
 
+def check_replaceable(out: Path) -> None:
+    """Refuse to replace a folder that holds anything but an earlier warm start."""
+    if out.exists() and not (out / "warm_start.json").is_file():
+        raise FileExistsError(f"{out} exists and was not written by warm_start.py")
+
+
 def save(
     out: Path, model: Qwen2ForCausalLM, tokenizer: Qwen2Tokenizer, report: dict[str, Any]
 ) -> None:
@@ -234,8 +240,7 @@ def save(
             raise RuntimeError(f"the reloaded tokenizer differs on {probe!r}")
         (made / "warm_start.json").write_text(json.dumps(report, indent=2) + "\n")
         if out.exists():
-            if not (out / "warm_start.json").exists():
-                raise FileExistsError(f"{out} exists and was not written by warm_start.py")
+            check_replaceable(out)
             out.rename(Path(parent) / "old")
         made.rename(out)
 
@@ -244,6 +249,9 @@ def warm_start(
     data: Path, out: Path, *, seed: int, steps: int, noise: float, samples: int = 512
 ) -> dict[str, Any]:
     """Build, train, measure on training questions and save; return what was measured."""
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    check_replaceable(out)
     begin = time.monotonic()
     prompts, answers = read_prompts(data / "train.parquet")
     tokenizer = build_tokenizer(prompts)
@@ -275,6 +283,8 @@ def main() -> None:
     add("--noise", type=float, default=NOISE, help="chance of a wrong sum (default %(default)s)")
     add("--threads", type=int, default=1, help="CPU threads (default %(default)s)")
     args = parser.parse_args()
+    if not (args.data / "train.parquet").is_file():
+        parser.error(f"{args.data} has no train.parquet: run data_prep/arithmetic.py first")
     torch.set_num_threads(args.threads)
     report = warm_start(args.data, args.out, seed=args.seed, steps=args.steps, noise=args.noise)
     print(
