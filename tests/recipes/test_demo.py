@@ -1,0 +1,124 @@
+"""The demo, end to end and interrupted: it goes on where it was, and leaves what it promises."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.trainer import ROOT
+
+pytestmark = pytest.mark.trainer
+
+
+def demo(out: Path, *overrides: str, **settings: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        ["bash", str(ROOT / "recipes" / "run_stare_demo.sh"), *overrides],
+        env={**os.environ, "OUT": str(out), **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, output[-4000:]
+    return output
+
+
+def made(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_killed_and_started_again_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    # Four steps with a checkpoint every two; the kill comes after the first checkpoint.
+    settings = {"STEPS": "4", "SEED": "5"}
+    overrides = ["trainer.save_freq=2"]
+    first = demo(out, *overrides, **settings)
+    tracker = out / "checkpoints" / "grpo" / "latest_checkpointed_iteration.txt"
+    try:
+        deadline = time.monotonic() + 400
+        while not tracker.exists():
+            assert first.poll() is None, first.communicate()[0][-4000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+    before = made(out / "data"), made(out / "model")
+
+    # The killed start's trainer ends by itself; until then the folder is taken.
+    while (second := demo(out, *overrides, **settings)).wait() == 2:
+        assert "another run is using" in second.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    output = second.communicate()[0]
+    assert second.returncode == 0, output[-4000:]
+    assert (made(out / "data"), made(out / "model")) == before
+
+    summary = json.loads((out / "summary.json").read_text())
+    assert set(summary) == {"target_entropy", "arms", "versions"}
+    assert set(summary["arms"]) == {"grpo", "stare"}
+    for arm, figures in summary["arms"].items():
+        assert set(figures) == {
+            "steps",
+            "initial_entropy",
+            "final_entropy",
+            "in_band_fraction",
+            "initial_score",
+            "final_score",
+            "seconds_per_step",
+        }
+        assert figures["steps"] == 4
+        assert 0 < figures["initial_entropy"] < 1
+        log = [json.loads(line) for line in (out / f"{arm}.jsonl").read_text().splitlines()]
+        assert [record["step"] for record in log] == [1, 2, 3, 4]
+        assert ("stare/gate_open" in log[0]["data"]) == (arm == "stare")
+        assert arm in output
+    # The resumed arm has two logs, the other one.
+    assert len(list((out / "logs").glob("grpo.*.jsonl"))) == 2
+    assert len(list((out / "logs").glob("stare.*.jsonl"))) == 1
+    # The target is below the first entropies, so both arms are still the same algorithm: the arm
+    # that was killed and resumed went exactly where the other went.
+    entropies = [
+        [json.loads(line)["data"]["actor/entropy"] for line in path.read_text().splitlines()]
+        for path in (out / "grpo.jsonl", out / "stare.jsonl")
+    ]
+    assert min(entropies[0]) > summary["target_entropy"]
+    assert entropies[0] == entropies[1]
+    assert (out / "entropy.png").read_bytes().startswith(b"\x89PNG")
+    assert str(out) in output and "final_entropy" in output
+
+    # Started once more it only reports, and fewer steps and arms are no reason to train.
+    again = finish(demo(out, *overrides, STEPS="4", SEED="5", ARMS="stare"))
+    assert "step 4 is done already" in again
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ARMS": "grpo stair"}, "ARMS='grpo stair': allowed are grpo, stare"),
+        ({"ARMS": " "}, "ARMS=' ': allowed are grpo, stare"),
+        ({"STEPS": "0"}, "STEPS='0': must be a whole number >= 1"),
+        ({"SEED": "x"}, "SEED='x': must be a whole number >= 1"),
+    ],
+)
+def test_bad_settings_are_one_line(tmp_path: Path, settings: dict[str, str], message: str) -> None:
+    process = demo(tmp_path / "out", **settings)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert output == f"demo: {message}\n"
+    assert not (tmp_path / "out" / "data").exists()
+
+
+def test_a_folder_of_another_seed_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps({"seed": 7, "overrides": []}))
+    process = demo(tmp_path, SEED="8")
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "holds a run with {'seed': 7, 'overrides': []}" in output
