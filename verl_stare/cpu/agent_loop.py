@@ -1,18 +1,21 @@
 """verl's agent loops on a CPU: a seed for every request, and few remote calls.
 
-The loops themselves (`single_turn_agent`, `tool_agent`, ...), the reward function and what is
-stored are verl's own. Only the transport differs: requests to the servers and writes to the
-TransferQueue are joined, and the reward worker runs inside the agent worker.
+The loops themselves (`single_turn_agent`, `tool_agent`, ...) and the reward function are verl's own.
+Only the transport differs: requests to the servers and writes to the TransferQueue are joined, the
+reward worker runs inside the agent worker, and columns that nobody reads any more are not stored.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import ray
 import transfer_queue
+from hydra.utils import get_class
+from verl.experimental.agent_loop import agent_loop
 from verl.experimental.reward_loop.reward_loop import RewardLoopWorker
 from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
@@ -23,6 +26,17 @@ from verl_stare.cpu.generation import derive_seed
 
 # Tag by which verl_stare.cpu.patches sorts the rows of a batch.
 ORDER = "order"
+# Columns of the dataset that only agent loop and reward function read. verl stores and moves them
+# with every trajectory, which takes a quarter of a tiny model's step.
+UNREAD = (
+    "ability",
+    "dummy_tensor",
+    "extra_info",
+    "index",
+    "interaction_kwargs",
+    "raw_prompt",
+    "tools_kwargs",
+)
 _Worker: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # pyright: ignore
 
 
@@ -41,7 +55,9 @@ class SeededWorker(_Worker):
             self.reward_loop_worker_handles = [
                 SimpleNamespace(compute_score=RemoteMethod(scorer.compute_score))
             ]
-        _join_writes()
+        # A reward model that shares the trainer's devices scores what is stored, later.
+        _join_writes(unread=UNREAD if self.reward_loop_worker_handles else ())
+        agent_loop.hydra = SimpleNamespace(utils=SimpleNamespace(instantiate=_instantiate))
 
     async def _run_agent_loop(
         self, sampling_params: dict[str, Any], trajectory: dict[str, Any], **kwargs: Any
@@ -65,6 +81,12 @@ class SeededAgentLoopManager(AgentLoopManagerTQ):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(SeededWorker)
+
+
+def _instantiate(config: Any, **arguments: Any) -> Any:
+    """Hydra's `instantiate` for a flat `config`, which costs milliseconds for every trajectory."""
+    own = {key: value for key, value in config.items() if key != "_target_"}
+    return get_class(config["_target_"])(**own, **arguments)
 
 
 def _join_requests(client: Any) -> None:
@@ -103,8 +125,12 @@ def _join_requests(client: Any) -> None:
     client._release_server = lambda *_, **__: None
 
 
-def _join_writes() -> None:
-    """Let the agent worker's module store the trajectories of one moment in one write."""
+def _join_writes(unread: Sequence[str]) -> None:
+    """Let the agent worker's module store the trajectories of one moment in one write.
+
+    Args:
+        unread: columns to leave out.
+    """
 
     async def write(items: list[tuple[str, str, dict[str, Any], dict[str, Any]]]) -> list[None]:
         # One write has one partition and one set of fields (agent loops may store different ones).
@@ -146,6 +172,8 @@ def _join_writes() -> None:
         partition_id: str,
     ) -> None:
         for key, field, tag in zip(keys, fields, tags, strict=True):
+            for name in unread:
+                field.pop(name, None)
             session = key.split("_", 1)[1]
             tag[ORDER] = derive_seed(field["prompts"].tolist(), session)
         await asyncio.gather(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import torch
 import wrapt
 
 from verl_stare.bridge.seams import has
@@ -23,6 +24,7 @@ def install() -> None:
         (_critic_attention, "verl.utils.model"),
         (_poll_often, "verl.trainer.ppo.v1.replay_buffer"),
         (_keep_order, "verl.trainer.ppo.v1.replay_buffer"),
+        (_log_probs_at_once, "verl.utils.torch_functional"),
     ):
         wrapt.register_post_import_hook(hook, module)
 
@@ -96,3 +98,17 @@ def _keep_order(module: ModuleType) -> None:
         return batch
 
     wrapt.wrap_function_wrapper(module, name, wrapper)
+
+
+def _log_probs_at_once(module: ModuleType) -> None:
+    # verl loops over rows to save memory, and what it calls rows are single tokens once the batch is
+    # flat: thousands of tiny operations in every pass of a tiny model.
+    name = "logprobs_from_logits_v2"
+    if not has(module, name, ("logits", "labels")):
+        return
+
+    def log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        chosen = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+        return chosen - logits.logsumexp(-1)
+
+    module.logprobs_from_logits_v2 = log_probs  # pyright: ignore
