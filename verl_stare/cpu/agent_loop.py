@@ -1,6 +1,6 @@
 """verl's agent loops on a CPU: a seed for every request, and few remote calls.
 
-The loops themselves (`single_turn_agent`, `tool_agent`, ...) and the reward function are verl's own.
+The loops themselves (`single_turn_agent`, `tool_agent`, ...) and the reward function are verl's.
 Only the transport differs: requests to the servers and writes to the TransferQueue are joined, the
 reward worker runs inside the agent worker, and columns that nobody reads any more are not stored.
 """
@@ -57,7 +57,8 @@ class SeededWorker(_Worker):
             ]
         # A reward model that shares the trainer's devices scores what is stored, later.
         _join_writes(unread=UNREAD if self.reward_loop_worker_handles else ())
-        agent_loop.hydra = SimpleNamespace(utils=SimpleNamespace(instantiate=_instantiate))
+        fast = SimpleNamespace(utils=SimpleNamespace(instantiate=_instantiate))
+        agent_loop.hydra = fast  # pyright: ignore[reportPrivateImportUsage]
 
     async def _run_agent_loop(
         self, sampling_params: dict[str, Any], trajectory: dict[str, Any], **kwargs: Any

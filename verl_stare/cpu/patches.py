@@ -101,8 +101,8 @@ def _keep_order(module: ModuleType) -> None:
 
 
 def _log_probs_at_once(module: ModuleType) -> None:
-    # verl loops over rows to save memory, and what it calls rows are single tokens once the batch is
-    # flat: thousands of tiny operations in every pass of a tiny model.
+    # verl loops over rows to save memory, and what it calls rows are single tokens once the batch
+    # is flat: thousands of tiny operations in every pass of a tiny model.
     name = "logprobs_from_logits_v2"
     if not has(module, name, ("logits", "labels")):
         return
