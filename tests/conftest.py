@@ -18,6 +18,7 @@ def assets(tmp_path_factory: pytest.TempPathFactory) -> Assets:
     """A tiny untrained model and 64 problems, as the demo makes them."""
     import subprocess
 
+    import tiny_model
     import warm_start
 
     folder = tmp_path_factory.mktemp("assets")
@@ -25,8 +26,8 @@ def assets(tmp_path_factory: pytest.TempPathFactory) -> Assets:
     options = ["--out", str(folder / "data"), "--train-size", "64", "--test-size", "8"]
     subprocess.run([sys.executable, str(script), *options], check=True)
     prompts, _ = warm_start.read_prompts(folder / "data" / "train.parquet")
-    tokenizer = warm_start.build_tokenizer(prompts)
-    model = warm_start.build_model(tokenizer, seed=1)
+    tokenizer = tiny_model.build_tokenizer(prompts)
+    model = tiny_model.build_model(tokenizer, seed=1)
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     return Assets(folder)

@@ -9,7 +9,7 @@ def compute_score(
     ground_truth: str,
     extra_info: dict[str, Any] | None = None,
     **kwargs: Any,
-) -> dict[str, float | str]:
+) -> dict[str, Any]:
     """Grade one response; the signature is that of verl's ``custom_reward_function``.
 
     A worked solution reads "4+7=11;1+11=12;12+7=19;19". Partial sums are scratch work and are not

@@ -1,4 +1,4 @@
-"""Build the CPU demo's policy: a byte-level BPE tokenizer and a tiny Qwen2 that half knows sums.
+"""Train the CPU demo's tiny model until it half knows sums.
 
 A randomly initialised model earns no reward to learn from, so it is first trained, supervised, on
 worked solutions such as "4+7=11;1+11=12;12+7=19;19". Terms are added in random order and some
@@ -7,11 +7,8 @@ answers to correct.
 """
 
 import argparse
-import json
 import random
 import re
-import runpy
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,20 +17,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import torch
 import torch.nn.functional as F
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tqdm import tqdm
-from transformers import AutoTokenizer, GenerationConfig, Qwen2Config, Qwen2ForCausalLM
-from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 
-PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
-CHAT_TEMPLATE = (
-    "{% for message in messages %}"
-    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
-)
+from reward import compute_score
+from tiny_model import END, Prompt, build_model, build_tokenizer, check_replaceable, save
+
 STEPS, NOISE = 1200, 0.2
-Prompt = list[dict[str, str]]  # chat messages
 MAX_RESPONSE_TOKENS = 32  # the longest worked solution, all tens, is 30 with its end token
 
 EXAMPLE = """\
@@ -43,9 +32,6 @@ example:
 
 One seed gives one model on one machine. --out is replaced as a whole, and only if this script
 wrote it; warm_start.json inside it holds the options, the accuracy and the entropy."""
-
-# The scorer the trainer loads by path; loading it the same way works as a script and as a module.
-compute_score = runpy.run_path(str(Path(__file__).with_name("reward.py")))["compute_score"]
 
 
 def worked_solution(terms: Sequence[int], noise: float, rng: random.Random) -> str:
@@ -66,67 +52,6 @@ def read_prompts(path: Path) -> tuple[list[Prompt], list[str]]:
     """Return the chat prompts and the ground truths of one of data_prep's parquet files."""
     rows = pq.read_table(path, columns=["prompt", "reward_model"]).to_pylist()
     return [row["prompt"] for row in rows], [row["reward_model"]["ground_truth"] for row in rows]
-
-
-def build_tokenizer(prompts: Sequence[Prompt]) -> Qwen2Tokenizer:
-    """Train byte-level BPE on chat ``prompts``: all 256 bytes, then a token a recurring word.
-
-    transformers loads any tokenizer beside a qwen2 config as Qwen2Tokenizer, which replaces the
-    saved pre-tokenizer by Qwen2's. Training under that same one keeps ids equal after reloading;
-    it also keeps every digit a token of its own.
-    """
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = Qwen2Tokenizer().backend_tokenizer.pre_tokenizer
-    trainer = trainers.BpeTrainer(
-        vocab_size=320,
-        min_frequency=2,
-        special_tokens=[PAD, START, END],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    texts = [message["content"] for prompt in prompts for message in prompt]
-    bpe.train_from_iterator([*texts, *["system", "user", "assistant"] * 2], trainer)
-    state = json.loads(bpe.to_str())["model"]
-    return Qwen2Tokenizer(
-        vocab=state["vocab"],
-        merges=[tuple(merge) for merge in state["merges"]],  # pyright: ignore[reportArgumentType]
-        unk_token=PAD,  # never produced: every byte has a token
-        pad_token=PAD,
-        eos_token=END,
-        additional_special_tokens=[START],
-        model_max_length=256,
-        chat_template=CHAT_TEMPLATE,
-    )
-
-
-def build_model(tokenizer: Any, seed: int) -> Qwen2ForCausalLM:
-    """A randomly initialised two-layer Qwen2, about 83 thousand parameters beside embeddings."""
-    torch.manual_seed(seed)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer) + -len(tokenizer) % 8,
-        hidden_size=64,
-        intermediate_size=128,
-        initializer_range=0.1,  # 0.02, the default, starts a model this narrow slowly
-        num_hidden_layers=2,
-        num_attention_heads=2,  # head size 32, the least that vLLM's CPU kernels accept
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-        tie_word_embeddings=False,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    model = Qwen2ForCausalLM(config)
-    model.generation_config = GenerationConfig(
-        do_sample=True,
-        temperature=1.0,
-        top_p=1.0,
-        top_k=0,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    return model
 
 
 def train(
@@ -217,30 +142,6 @@ def measure(
         "prompt_tokens_max": inputs["input_ids"].shape[1],
         "response_tokens_mean": mask.sum(-1).float().mean().item(),
     }
-
-
-def check_replaceable(out: Path) -> None:
-    """Refuse to replace a folder that holds anything but an earlier warm start."""
-    if out.exists() and not (out / "warm_start.json").is_file():
-        raise FileExistsError(f"{out} exists and was not written by warm_start.py")
-
-
-def save(out: Path, model: Any, tokenizer: Any, report: dict[str, Any]) -> None:
-    """Write model, tokenizer and ``warm_start.json`` to ``out``, all of them or nothing."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as parent:
-        made = Path(parent) / "made"
-        model.save_pretrained(made)
-        tokenizer.save_pretrained(made)
-        reloaded = AutoTokenizer.from_pretrained(made)
-        probe = f"{START}user\nCalculate 4 + 10 + 0 + 9.{END}\n4+10=14;né\t☃\n"
-        if reloaded(probe)["input_ids"] != tokenizer(probe)["input_ids"]:
-            raise RuntimeError(f"the reloaded tokenizer differs on {probe!r}")
-        (made / "warm_start.json").write_text(json.dumps(report, indent=2) + "\n")
-        if out.exists():
-            check_replaceable(out)
-            out.rename(Path(parent) / "old")
-        made.rename(out)
 
 
 def warm_start(

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import report
-
 from verl_stare import runlog
 
 
