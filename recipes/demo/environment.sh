@@ -37,7 +37,9 @@ ensure_environment() {
     "$python" -m venv "$ROOT/.venv" || return 1
   fi
   echo "Installing verl_stare and what it needs (some minutes the first time)"
-  "$PY" -m pip install --disable-pip-version-check --progress-bar off --quiet \
-    --constraint "$ROOT/recipes/demo/constraints.txt" --editable "${ROOT}[$extra]" || return 1
+  # One line a package, so that one sees it going on.
+  "$PY" -m pip install --disable-pip-version-check --progress-bar off \
+    --constraint "$ROOT/recipes/demo/constraints.txt" --editable "${ROOT}[$extra]" |
+    grep --line-buffered -E '^(Collecting|Installing|Successfully)' || return 1
   echo "$want" >"$stamp"
 }

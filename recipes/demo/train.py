@@ -53,13 +53,13 @@ def train(arm: str, steps: int, seed: int, out: Path, overrides: list[str]) -> i
     command = [
         sys.executable,
         *("-m", "verl.trainer.main_ppo"),
-        f"hydra.searchpath=[pkg://verl_stare.presets,file://{HERE / 'config'}]",
-        f"hydra.run.dir={out / 'hydra' / arm}",
+        f"hydra.searchpath=[pkg://verl_stare.presets,{_quoted(f'file://{HERE}/config')}]",
+        f"hydra.run.dir={_quoted(out / 'hydra' / arm)}",
         *("+cpu=tiny", "+demo=arithmetic"),
         *ARMS[arm],
-        f"demo.out={out}",
+        f"demo.out={_quoted(out)}",
         f"demo.seed={seed}",
-        f"demo.reward={HERE / 'reward.py'}",
+        f"demo.reward={_quoted(HERE / 'reward.py')}",
         f"trainer.experiment_name={arm}",
         f"trainer.total_training_steps={steps}",
         *overrides,
@@ -74,6 +74,11 @@ def train(arm: str, steps: int, seed: int, out: Path, overrides: list[str]) -> i
         print("\n".join(tail), file=sys.stderr)
         print(f"demo: {arm} ended with exit code {code}; whole log: {console}", file=sys.stderr)
     return code
+
+
+def _quoted(value: object) -> str:
+    """`value` as one word of Hydra's override grammar, whatever characters a path has."""
+    return "'" + str(value).replace("'", "\\'") + "'"
 
 
 def _end_with_us() -> None:
