@@ -8,7 +8,6 @@ ever trained on. The same options and package versions give the same bytes.
 import argparse
 import hashlib
 import json
-import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
@@ -19,6 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import reasoning_gym
 from tqdm import tqdm
+
+from verl_stare.files import replace_text, replacing
 
 DATASET = "basic_arithmetic"
 TASK = {
@@ -103,16 +104,11 @@ def make_splits(seed: int, sizes: Mapping[str, int]) -> dict[str, list[dict[str,
     return splits
 
 
-def write_atomic(path: Path, write: Callable[[Path], object]) -> str:
+def write_whole(path: Path, write: Callable[[Path], object]) -> str:
     """Call ``write(temporary_path)``, move the file to ``path``, and return its sha256."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(path) as temporary:
         write(temporary)
-        digest = hashlib.sha256(temporary.read_bytes()).hexdigest()
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return digest
+        return hashlib.sha256(temporary.read_bytes()).hexdigest()
 
 
 def prepare(
@@ -126,7 +122,7 @@ def prepare(
     outputs = {}
     for split, rows in splits.items():
         table = pa.Table.from_pylist(rows, schema=SCHEMA)
-        digest = write_atomic(
+        digest = write_whole(
             out / f"{split}.parquet",
             lambda path, table=table: pq.write_table(table, path, row_group_size=row_group_size),
         )
@@ -143,7 +139,7 @@ def prepare(
         "outputs": outputs,
         "versions": {name: version(name) for name in ("reasoning_gym", "pyarrow")},
     }
-    write_atomic(manifest_path, lambda path: path.write_text(json.dumps(manifest, indent=2) + "\n"))
+    replace_text(manifest_path, json.dumps(manifest, indent=2) + "\n")
     return manifest
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | `stare/batch_entropy` | H̄: mean entropy of the response tokens, nats |
 | `stare/entropy_above_target` | H̄ - H_tgt, nats: negative while the gate is open |
-| `stare/gate_open` | 1 if the weights act on this batch, else 0 |
+| `stare/gate_open` | 1 if the batch entropy is below the target, so that the weights act, else 0 |
 | `stare/selected_share` | share of the response tokens in L+, whether the gate is open or not |
 | `stare/surprisal_selected` | mean surprisal of the tokens in L+, nats; absent if there is none |
 | `stare/surprisal_unselected` | mean surprisal of the other response tokens, nats |

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from verl_stare.files import replacing
 from verl_stare.runlog import BAND, ENTROPY, SCORE
 
 _COLOURS = {"grpo": "#b5482a", "stare": "#1f6f8b"}
@@ -45,10 +46,9 @@ def plot_entropy(arms: Mapping[str, Sequence[dict[str, Any]]], target: float, pa
     below.legend(frameon=False, loc="lower right")
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)
-    temporary = path.with_suffix(".tmp.png")
-    figure.savefig(temporary, dpi=120)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=120)
     plt.close(figure)
-    temporary.replace(path)
 
 
 def _smooth(values: Sequence[float]) -> list[float]:

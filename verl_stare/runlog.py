@@ -30,7 +30,8 @@ def read(paths: Iterable[Path]) -> list[dict[str, Any]]:
         lines = path.read_text().split("\n")
         for line in lines[:-1]:
             record = json.loads(line)
-            if ENTROPY in record["data"]:
+            # verl writes a value that is not finite as null.
+            if record["data"].get(ENTROPY) is not None:
                 steps[record["step"]] = record
     return [steps[step] for step in sorted(steps)]
 

@@ -13,23 +13,29 @@ _supported() {
 }
 
 _find_python() {
-  local candidate
-  for candidate in ${PYTHON:-python3.12 python3.11 python3.10 python3}; do
+  local candidate candidates=(python3.12 python3.11 python3.10 python3)
+  [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
+  for candidate in "${candidates[@]}"; do
     if _supported "$candidate"; then
       echo "$candidate"
       return
     fi
   done
-  echo "No supported Python (3.10 to 3.12) was found; name one: PYTHON=/path/to/python3" >&2
+  echo "No supported Python (3.10 to 3.12) among: ${candidates[*]}. Name one: PYTHON=/path/to/it" >&2
   return 1
 }
 
 ensure_environment() {
-  local extra=$1 python stamp want
-  stamp=$ROOT/.venv/installed-$extra
-  want=$(cat "$ROOT/pyproject.toml" "$ROOT/recipes/demo/constraints.txt" | sha256sum)
-  if [ -x "$PY" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then
+  local extra=$1 python want
+  # The checkout's place is part of it: an editable installation points there.
+  want=$(echo "$ROOT" | cat - "$ROOT/pyproject.toml" "$ROOT/recipes/demo/constraints.txt" | sha256sum)
+  # The extra dev includes demo.
+  if [ -x "$PY" ] && grep -qsxF "$want" "$ROOT/.venv/installed-$extra" "$ROOT/.venv/installed-dev"; then
     return
+  fi
+  if [ -x "$PY" ] && ! _supported "$PY"; then
+    echo "$ROOT/.venv has no supported Python (3.10 to 3.12): remove it" >&2
+    return 1
   fi
   if ! "$PY" -m pip --version >/dev/null 2>&1; then
     python=$(_find_python) || return 1
@@ -40,6 +46,7 @@ ensure_environment() {
   # One line a package, so that one sees it going on.
   "$PY" -m pip install --disable-pip-version-check --progress-bar off \
     --constraint "$ROOT/recipes/demo/constraints.txt" --editable "${ROOT}[$extra]" |
-    grep --line-buffered -E '^(Collecting|Installing|Successfully)' || return 1
-  echo "$want" >"$stamp"
+    { grep --line-buffered -E '^(Collecting|Installing|Successfully)' || true; }
+  [ "${PIPESTATUS[0]}" = 0 ] || return 1
+  echo "$want" >"$ROOT/.venv/installed-$extra"
 }

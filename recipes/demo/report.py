@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from verl_stare import runlog
+from verl_stare.files import replace_text
 from verl_stare.plots import plot_entropy
 
 HERE = Path(__file__).resolve().parent
@@ -40,7 +41,7 @@ def write(out: Path, steps: int) -> str:
         if records:
             arms[arm] = records
             lines = [json.dumps(record) for record in records]
-            _replace(out / f"{arm}.jsonl", "\n".join(lines) + "\n")
+            replace_text(out / f"{arm}.jsonl", "\n".join(lines) + "\n")
     summary = {
         "target_entropy": target,
         "arms": {arm: runlog.summarise(records, target) for arm, records in arms.items()},
@@ -48,7 +49,7 @@ def write(out: Path, steps: int) -> str:
         | {package: version(package) for package in _PACKAGES},
     }
     plot_entropy(arms, target, out / "entropy.png")
-    _replace(out / "summary.json", json.dumps(summary, indent=2) + "\n")
+    replace_text(out / "summary.json", json.dumps(summary, indent=2) + "\n")
     files = ", ".join(["entropy.png", "summary.json", *[f"{arm}.jsonl" for arm in arms]])
     return f"\nTarget entropy {target:g} nats\n{table(summary)}\n\nIn {out}: {files}"
 
@@ -70,13 +71,7 @@ def table(summary: dict[str, Any]) -> str:
 
 
 def _target(out: Path) -> float:
-    """What the STARE arm ran with, or would."""
-    ran = out / "hydra" / "stare" / ".hydra" / "config.yaml"
-    config = OmegaConf.load(ran if ran.exists() else HERE / "config/stare/demo.yaml")
+    """What the arms ran with; both have the setting, whoever uses it."""
+    ran = sorted(out.glob("hydra/*/.hydra/config.yaml"))
+    config = OmegaConf.load(ran[-1] if ran else HERE / "config/stare/demo.yaml")
     return float(OmegaConf.select(config, "algorithm.stare.target_entropy"))
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text)
-    temporary.replace(path)

@@ -6,20 +6,24 @@ arguments are Hydra overrides for every arm. A stage that is done is not repeate
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-import subprocess
+import signal
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+import report
+import train
+from children import run
+from verl_stare.files import replace_text
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
 
-import report  # noqa: E402
-import train  # noqa: E402
+
+class DemoError(Exception):
+    """What the user has to change, in one line."""
 
 
 @dataclass(frozen=True)
@@ -33,50 +37,70 @@ class Settings:
 
 
 def main() -> int:
+    # Turned into an exception, so that what was started is ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         settings = _settings(sys.argv[1:])
         out = Path(os.environ["OUT"]).resolve()
         out.mkdir(parents=True, exist_ok=True)
-        with FileLock(out / ".lock", timeout=0):
-            return _run(settings, out)
-    except ValueError as error:
+        return _run(settings, out, _lock(out))
+    except DemoError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
-    except Timeout:
-        print(f"demo: another run is using {os.environ['OUT']}", file=sys.stderr)
-        return 2
+    except KeyboardInterrupt:
+        print("demo: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
 
 
 def _settings(overrides: list[str]) -> Settings:
-    arms = tuple(os.environ["ARMS"].split())
-    unknown = sorted(set(arms) - set(train.ARMS))
-    if unknown or not arms:
-        raise ValueError(f"ARMS={os.environ['ARMS']!r}: allowed are {', '.join(train.ARMS)}")
-    return Settings(
-        _positive("STEPS"), _positive("SEED"), tuple(dict.fromkeys(arms)), tuple(overrides)
-    )
+    arms = tuple(dict.fromkeys(os.environ["ARMS"].split()))
+    if not arms or not set(arms) <= set(train.ARMS):
+        raise DemoError(f"ARMS={os.environ['ARMS']!r}: allowed are {', '.join(train.ARMS)}")
+    return Settings(_positive("STEPS"), _positive("SEED"), arms, tuple(overrides))
 
 
 def _positive(name: str) -> int:
     text = os.environ[name]
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name}={text!r}: must be a whole number >= 1")
+        raise DemoError(f"{name}={text!r}: must be a whole number >= 1")
     return int(text)
 
 
-def _run(settings: Settings, out: Path) -> int:
+def _lock(out: Path) -> int:
+    """Take the folder; every child holds it too, so that none outlives its run unnoticed."""
+    descriptor = os.open(out / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DemoError(f"another run is using {out}") from None
+    return descriptor
+
+
+def _run(settings: Settings, out: Path, lock: int) -> int:
     _claim(settings, out)
     data, model = out / "data", out / "model"
     seed = str(settings.seed)
-    if not (data / "manifest.json").exists():
-        print("== Data: problems of reasoning-gym", flush=True)
-        _call(HERE.parents[1] / "data_prep/arithmetic.py", "--out", str(data), "--seed", seed)
-    if not (model / "warm_start.json").exists():
-        print("== Model: supervised warm start", flush=True)
-        _call(HERE / "warm_start.py", "--data", str(data), "--out", str(model), "--seed", seed)
+    stages = [
+        (
+            "Data: problems of reasoning-gym",
+            data / "manifest.json",
+            [HERE.parents[1] / "data_prep/arithmetic.py", "--out", data, "--seed", seed],
+        ),
+        (
+            "Model: supervised warm start",
+            model / "warm_start.json",
+            [HERE / "warm_start.py", "--data", data, "--out", model, "--seed", seed],
+        ),
+    ]
+    for title, result, command in stages:
+        if not result.exists():
+            print(f"== {title}", flush=True)
+            code = run([sys.executable, *map(str, command)], lock)
+            if code:
+                return code
     for arm in settings.arms:
         print(f"== Training: {arm}, {settings.steps} steps", flush=True)
-        code = train.train(arm, settings.steps, settings.seed, out, list(settings.overrides))
+        code = train.train(arm, settings.steps, settings.seed, out, list(settings.overrides), lock)
         if code:
             return code
     print(report.write(out, settings.steps))
@@ -86,21 +110,13 @@ def _run(settings: Settings, out: Path) -> int:
 def _claim(settings: Settings, out: Path) -> None:
     """Refuse to continue a folder whose checkpoints belong to other settings."""
     path = out / "settings.json"
-    now = {key: value for key, value in asdict(settings).items() if key not in ("arms", "steps")}
-    now["overrides"] = list(settings.overrides)
+    now = {"seed": settings.seed, "overrides": list(settings.overrides)}
     if path.exists():
         before = json.loads(path.read_text())
         if before != now:
-            raise ValueError(f"{out} holds a run with {before}, not {now}: choose another OUT")
+            raise DemoError(f"{out} holds a run with {before}, not {now}: choose another OUT")
         return
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(now))
-    temporary.replace(path)
-
-
-def _call(script: Path, *arguments: str) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, str(script), *arguments], check=True, env=environment)
+    replace_text(path, json.dumps(now))
 
 
 if __name__ == "__main__":

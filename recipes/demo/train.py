@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+from children import run
+
 HERE = Path(__file__).resolve().parent
-ARMS = {"grpo": ["algorithm.adv_estimator=grpo"], "stare": ["+stare=demo"]}
-_PR_SET_PDEATHSIG = 1
+# Both arms have the settings of STARE; the estimator decides whether they are used.
+ARMS = {name: ["+stare=demo", f"algorithm.adv_estimator={name}"] for name in ("grpo", "stare")}
 
 
 def finished_steps(checkpoints: Path) -> int:
     """The step of the newest checkpoint, 0 if there is none."""
     tracker = checkpoints / "latest_checkpointed_iteration.txt"
-    return int(tracker.read_text()) if tracker.exists() else 0
+    # verl does not write it atomically: a kill may leave it empty.
+    text = tracker.read_text().strip() if tracker.exists() else ""
+    if tracker.exists() and not text:
+        tracker.unlink()
+    return int(text or 0)
 
 
-def train(arm: str, steps: int, seed: int, out: Path, overrides: list[str]) -> int:
+def train(arm: str, steps: int, seed: int, out: Path, overrides: list[str], lock: int) -> int:
     """Run `verl.trainer.main_ppo` up to `steps`, from the newest checkpoint if there is one.
+
+    Args:
+        arm: one of ARMS.
+        steps: of training, in all.
+        seed: of data order, sampling and model.
+        out: the demo's folder.
+        overrides: Hydra overrides of the user.
+        lock: descriptor of the folder's lock.
 
     Returns:
         The exit code; 0 at once if the checkpoint of that step exists.
@@ -38,18 +50,8 @@ def train(arm: str, steps: int, seed: int, out: Path, overrides: list[str]) -> i
     logs = out / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     # verl starts its metrics file afresh on every start, so each start has one of its own.
-    part = len(list(logs.glob(f"{arm}.*.jsonl")))
+    part = len(list(logs.glob(f"{arm}.*.log")))
     metrics, console = logs / f"{arm}.{part:03d}.jsonl", logs / f"{arm}.{part:03d}.log"
-    environment = {
-        **os.environ,
-        "VERL_PLATFORM": "cpu",
-        "VERL_FILE_LOGGER_PATH": str(metrics),
-        "OMP_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_OFFLINE": "1",
-        "RAY_DEDUP_LOGS": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    }
     command = [
         sys.executable,
         *("-m", "verl.trainer.main_ppo"),
@@ -64,11 +66,15 @@ def train(arm: str, steps: int, seed: int, out: Path, overrides: list[str]) -> i
         f"trainer.total_training_steps={steps}",
         *overrides,
     ]
+    environment = {
+        "VERL_PLATFORM": "cpu",
+        "VERL_FILE_LOGGER_PATH": str(metrics),
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    watch = partial(_watch, metrics=metrics, arm=arm, steps=steps)
     with console.open("wb") as log:
-        process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, env=environment, preexec_fn=_end_with_us
-        )
-        code = _watch(process, metrics, arm, steps)
+        code = run(command, lock, environment=environment, output=log, watch=watch)
     if code:
         tail = console.read_text(errors="replace").splitlines()[-25:]
         print("\n".join(tail), file=sys.stderr)
@@ -81,38 +87,26 @@ def _quoted(value: object) -> str:
     return "'" + str(value).replace("'", "\\'") + "'"
 
 
-def _end_with_us() -> None:
-    # A run whose parent was killed would go on writing the checkpoints that the next start reads.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _watch(process: subprocess.Popen[bytes], metrics: Path, arm: str, steps: int) -> int:
-    """Show progress until the process ends; an interruption is passed on to it."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+def _watch(process: subprocess.Popen[bytes], metrics: Path, arm: str, steps: int) -> None:
+    """Show progress until the process ends."""
     done = 0
     interval = 0.1 if sys.stderr.isatty() else 5.0
-    bar = tqdm(total=steps, desc=arm, unit="step", mininterval=interval)
-    try:
-        with bar:
-            bar.set_postfix_str("starting Ray and verl's workers, about a minute")
-            while process.poll() is None:
+    with tqdm(total=steps, desc=arm, unit="step", mininterval=interval) as bar:
+        bar.set_postfix_str("starting Ray and verl's workers, about a minute")
+        running = True
+        while running:
+            running = process.poll() is None
+            # What follows the last line feed is still being written.
+            lines = metrics.read_text().split("\n")[:-1] if metrics.exists() else []
+            for line in lines[done:]:
+                _show(bar, json.loads(line))
+            done = len(lines)
+            if running:
                 time.sleep(0.5)
-                # What follows the last line feed is still being written.
-                lines = metrics.read_text().split("\n")[:-1] if metrics.exists() else []
-                for line in lines[done:]:
-                    _show(bar, json.loads(line))
-                done = len(lines)
-        return process.returncode
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
 
 
 def _show(bar: tqdm[Any], record: dict[str, Any]) -> None:
-    data = record["data"]
-    if "actor/entropy" in data:
-        bar.update(record["step"] - bar.n)
-        bar.set_postfix_str(
-            f"entropy {data['actor/entropy']:.3f}, score {data['critic/score/mean']:.2f}"
-        )
+    entropy, score = (record["data"].get(k) for k in ("actor/entropy", "critic/score/mean"))
+    bar.update(record["step"] - bar.n)
+    if entropy is not None and score is not None:
+        bar.set_postfix_str(f"entropy {entropy:.3f}, score {score:.2f}")

@@ -69,6 +69,11 @@ def test_bad_requests_are_one_line(overrides: list[str], message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_the_estimators_name_in_other_letters_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"algorithm\.adv_estimator=STARE: allowed: stare"):
+        request.settings(composed("algorithm.adv_estimator=STARE"))
+
+
 def test_misspelt_settings_of_another_estimator_are_refused_too() -> None:
     with pytest.raises(ConfigError):
         request.settings(composed("algorithm.adv_estimator=grpo", "+algorithm.stare.amplifi=2"))

@@ -39,6 +39,33 @@ def test_an_error_reaches_every_caller_and_the_next_batch_works() -> None:
     assert asyncio.run(main()) == [ValueError, ValueError, 2]
 
 
+def test_an_error_of_one_call_reaches_its_own_caller_alone() -> None:
+    async def halve(items: list[int]) -> list[object]:
+        return [item // 2 if item % 2 == 0 else ValueError(item) for item in items]
+
+    async def main() -> list[object]:
+        calls = Coalescer(halve)
+        return await asyncio.gather(
+            *[calls.submit(item) for item in (2, 3, 4)], return_exceptions=True
+        )
+
+    first, second, third = asyncio.run(main())
+    assert (first, type(second), third) == (1, ValueError, 2)
+
+
+def test_a_lost_result_hangs_nobody() -> None:
+    async def lose(items: list[int]) -> list[int]:
+        return items[:-1]
+
+    async def main() -> list[object]:
+        calls = Coalescer(lose)
+        return await asyncio.gather(
+            *[calls.submit(item) for item in (1, 2)], return_exceptions=True
+        )
+
+    assert [str(error) for error in asyncio.run(main())] == ["2 calls were joined, 1 came back"] * 2
+
+
 def test_a_cancelled_caller_does_not_disturb_the_others() -> None:
     async def slow(items: list[int]) -> list[int]:
         await asyncio.sleep(0.05)

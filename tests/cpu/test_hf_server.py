@@ -110,6 +110,25 @@ def test_a_prompt_without_room_is_refused(configs: tuple[Any, Any]) -> None:
     assert len(serve(configs, body).token_ids) == 1
 
 
+def test_a_request_that_cannot_be_served_fails_no_other(configs: tuple[Any, Any]) -> None:
+    async def body(server: HFServer) -> Any:
+        return await server.generate_many(
+            [
+                call(0),
+                call(1, prompt=[5] * 64),
+                call(2, stop=["x"]),
+                call(3, repetition_penalty=1.1),
+                call(4, repetition_penalty=1.0),
+            ]
+        )
+
+    first, too_long, unknown, penalty, last = serve(configs, body)
+    assert first.token_ids and last.token_ids
+    assert isinstance(too_long, ValueError)
+    assert isinstance(unknown, NotImplementedError) and "['stop']" in str(unknown)
+    assert isinstance(penalty, NotImplementedError) and "repetition_penalty" in str(penalty)
+
+
 def test_aborted_requests_return_and_later_ones_wait_for_resume(
     configs: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +169,7 @@ def test_an_error_reaches_the_callers_and_the_server_lives_on(
     assert serve(configs, body).token_ids
 
 
-def test_weights_are_copied_by_name_and_unknown_names_refused(configs: tuple[Any, Any]) -> None:
+def test_weights_are_copied_by_name_and_all_of_them(configs: tuple[Any, Any]) -> None:
     async def reference(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return state
 
@@ -158,8 +177,11 @@ def test_weights_are_copied_by_name_and_unknown_names_refused(configs: tuple[Any
         state = {name: torch.full_like(p, 0.5) for name, p in server.model.named_parameters()}
         await server.load_weights([reference(state)])
         assert all((p == 0.5).all() for p in server.model.parameters())
-        with pytest.raises(KeyError, match="no_such_weight"):
-            await server.load_weights([reference({"no_such_weight": torch.zeros(1)})])
+        with pytest.raises(KeyError, match=r"does not have: .*no_such_weight"):
+            await server.load_weights([reference({**state, "no_such_weight": torch.zeros(1)})])
+        del state["lm_head.weight"]
+        with pytest.raises(KeyError, match=r"did not send: .*lm_head\.weight"):
+            await server.load_weights([reference(state)])
 
     serve(configs, body)
     assert not ray.is_initialized()

@@ -51,15 +51,26 @@ def test_killed_and_started_again_it_goes_on_where_it_was(tmp_path: Path) -> Non
         first.send_signal(signal.SIGKILL)
         first.communicate()
     before = made(out / "data"), made(out / "model")
+    [log] = (out / "logs").glob("grpo.*.jsonl")
+    killed_at = len(log.read_text().splitlines())
 
     # The killed start's trainer ends by itself; until then the folder is taken.
-    while (second := demo(out, *overrides, **settings)).wait() == 2:
-        assert "another run is using" in second.communicate()[0]
+    deadline = time.monotonic() + 60
+    while True:
+        second = demo(out, *overrides, **settings)
+        output, _ = second.communicate(timeout=600)
+        if second.returncode != 2:
+            break
+        assert "another run is using" in output
         assert time.monotonic() < deadline
         time.sleep(1)
-    output = second.communicate()[0]
     assert second.returncode == 0, output[-4000:]
     assert (made(out / "data"), made(out / "model")) == before
+
+    # The start of the demo: mixed rewards, and entropy to lose.
+    warm_start = json.loads((out / "model" / "warm_start.json").read_text())
+    assert 0.2 <= warm_start["accuracy"] <= 0.6
+    assert warm_start["entropy"] >= 0.25
 
     summary = json.loads((out / "summary.json").read_text())
     assert set(summary) == {"target_entropy", "arms", "versions"}
@@ -80,9 +91,11 @@ def test_killed_and_started_again_it_goes_on_where_it_was(tmp_path: Path) -> Non
         assert [record["step"] for record in log] == [1, 2, 3, 4]
         assert ("stare/gate_open" in log[0]["data"]) == (arm == "stare")
         assert arm in output
-    # The resumed arm has two logs, the other one.
-    assert len(list((out / "logs").glob("grpo.*.jsonl"))) == 2
-    assert len(list((out / "logs").glob("stare.*.jsonl"))) == 1
+    # The resumed arm has two logs, and the second begins after the checkpoint.
+    resumed = json.loads((out / "logs" / "grpo.001.jsonl").read_text().splitlines()[0])
+    assert killed_at < 4
+    assert resumed["step"] == 3
+    assert not (out / "logs" / "stare.001.jsonl").exists()
     # The target is below the first entropies, so both arms are still the same algorithm: the arm
     # that was killed and resumed went exactly where the other went.
     entropies = [
@@ -95,8 +108,10 @@ def test_killed_and_started_again_it_goes_on_where_it_was(tmp_path: Path) -> Non
     assert str(out) in output and "final_entropy" in output
 
     # Started once more it only reports, and fewer steps and arms are no reason to train.
-    again = finish(demo(out, *overrides, STEPS="4", SEED="5", ARMS="stare"))
-    assert "step 4 is done already" in again
+    again = finish(demo(out, *overrides, STEPS="3", SEED="5", ARMS="stare"))
+    assert "step 3 is done already" in again
+    summary = json.loads((out / "summary.json").read_text())
+    assert [arm["steps"] for arm in summary["arms"].values()] == [3, 3]
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,13 @@ class Run:
         lines = (self.folder / "metrics.jsonl").read_text().splitlines()
         return [json.loads(line)["data"] for line in lines]
 
-    def weights(self, step: int) -> dict[str, torch.Tensor]:
-        """The actor's tensors in the checkpoint of `step`."""
+    def checkpoint(self, step: int) -> dict[str, Any]:
+        """The actor's model and optimizer in the checkpoint of `step`."""
         actor = self.folder / "checkpoints" / f"global_step_{step}" / "actor"
-        [path] = actor.glob("model_world_size_1_rank_0.pt")
-        state = torch.load(path, weights_only=False)
-        return {name: getattr(value, "_local_tensor", value) for name, value in state.items()}
+        return {
+            part: torch.load(actor / f"{part}_world_size_1_rank_0.pt", weights_only=False)
+            for part in ("model", "optim")
+        }
 
     def rows(self, step: int) -> dict[Any, dict[str, Any]]:
         """What tests/support/record_weights.py saved."""

@@ -70,6 +70,6 @@ def test_a_changed_verl_is_named(tmp_path: Path, what: str, message: str) -> Non
     done = start(tmp_path, "algorithm.adv_estimator=stare", **broken)
     assert done.returncode == 1
     last = done.stderr.rstrip().split("\n")[-1]
-    assert last.startswith("verl_stare: verl_stare 0.1.0 cannot act in verl 0.")
+    assert last.startswith("verl_stare: verl_stare 0.1.0: STARE cannot act in verl 0.")
     assert message in last
     assert "Traceback" not in done.stderr

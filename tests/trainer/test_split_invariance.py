@@ -62,6 +62,7 @@ def test_weights_do_not_depend_on_the_split(
         tokens += values["weights"].numel()
         amplified += int((values["weights"] > 1.5).sum())
         different += int((values["weights"] != other["weights"]).sum())
+    print(f"{name}: {different} of {tokens} tokens have another weight")
     # Log-probs differ by rounding, which may carry a token over the threshold, but hardly ever.
     assert different < 0.001 * tokens
     assert 10 < amplified < 0.1 * tokens

@@ -14,7 +14,7 @@ from verl_stare.config import StareConfig
 
 # Entropies are added as integers of 2^-30 nats: integer addition gives the same sum in every order,
 # so no packing or permutation of the batch can flip the gate. 64 nats is the entropy of 10^27 equal
-# choices; with it as the ceiling, 10^8 tokens cannot overflow.
+# choices; with it as the ceiling, a chunk's sum stays far below 2^63.
 _UNITS_PER_NAT = 2**30
 _ENTROPY_CEILING = 64.0
 _CHUNK = 2**20

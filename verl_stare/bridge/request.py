@@ -29,7 +29,10 @@ def settings(config: DictConfig) -> StareConfig | None:
         raise ConfigError(f"{PREFIX}={written!r}: must be a mapping of settings")
     stare = StareConfig.from_mapping(written)
 
-    if OmegaConf.select(config, "algorithm.adv_estimator") != NAME:
+    estimator = OmegaConf.select(config, "algorithm.adv_estimator")
+    if estimator != NAME:
+        if str(estimator).lower() == NAME:
+            raise ConfigError(f"algorithm.adv_estimator={estimator}: allowed: {NAME}")
         if written:
             logger.warning(
                 "%s is set, but algorithm.adv_estimator is not %s: STARE is off", PREFIX, NAME

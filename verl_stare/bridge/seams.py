@@ -8,7 +8,7 @@
 | `utils.config.validate_config` | refuses a bad configuration before Ray starts |
 
 A place that is not as expected is reported at once, naming it and verl's version, and whoever asked
-for STARE is stopped; a run that did not ask goes on as if this package were not there.
+for STARE is stopped. In a run that did not ask, the mixin passes every call on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _CORE_ALGOS = "verl.trainer.ppo.core_algos"
 _TRAINER_BASE = "verl.trainer.ppo.v1.trainer_base"
 _CONFIG = "verl.utils.config"
 
-_problems: list[str] = []
+STARE = "STARE"
+_problems: list[tuple[str, str]] = []
 
 
 def install() -> None:
@@ -48,11 +49,16 @@ def install() -> None:
     wrapt.register_post_import_hook(_extend_trainers, _TRAINER_BASE)
 
 
-def report(problem: str) -> None:
-    """Say loudly that verl is not as expected, and remember it for `check`."""
-    message = f"verl_stare {__version__} cannot act in verl {verl.__version__}: {problem}"
-    if message not in _problems:
-        _problems.append(message)
+def report(problem: str, part: str = STARE) -> None:
+    """Say loudly that verl is not as expected, and remember it for `check`.
+
+    Args:
+        problem: what is wrong, naming the symbol.
+        part: of this package that cannot do its work for it.
+    """
+    message = f"verl_stare {__version__}: {part} cannot act in verl {verl.__version__}: {problem}"
+    if (part, message) not in _problems:
+        _problems.append((part, message))
         logger.error(message)
 
 
@@ -67,21 +73,24 @@ def check() -> None:
             importlib.import_module(name)
         except ImportError as error:
             report(f"{name} cannot be imported ({error})")
-    if _problems:
-        raise ConfigError("; ".join(_problems))
+    messages = [message for part, message in _problems if part == STARE]
+    if messages:
+        raise ConfigError("; ".join(messages))
 
 
-def has(module: ModuleType, name: str, parameters: tuple[str, ...]) -> bool:
-    """Whether `module.name` exists and takes `parameters`; reports it otherwise."""
+def has(module: ModuleType, name: str, parameters: tuple[str, ...] = (), part: str = STARE) -> bool:
+    """Whether `module.name` exists and, if callable, takes `parameters`; reports it otherwise."""
     target: Any = module
-    for part in name.split("."):
-        target = getattr(target, part, None)
+    for attribute in name.split("."):
+        target = getattr(target, attribute, None)
     if target is None:
-        report(f"{module.__name__}.{name} is missing")
+        report(f"{module.__name__}.{name} is missing", part)
         return False
+    if not callable(target):
+        return True
     actual = tuple(inspect.signature(target).parameters)
     if actual[: len(parameters)] != parameters:
-        report(f"{module.__name__}.{name} takes {actual}, not {parameters}")
+        report(f"{module.__name__}.{name} takes {actual}, not {parameters}", part)
         return False
     return True
 

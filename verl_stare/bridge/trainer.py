@@ -16,7 +16,7 @@ from tensordict import TensorDict
 from verl_stare import __version__
 from verl_stare.algo import ControllerState, decide, token_weights
 from verl_stare.algo.layout import flat, like
-from verl_stare.bridge import request
+from verl_stare.bridge import request, seams
 from verl_stare.metrics import compute_metrics
 
 logger = logging.getLogger("verl_stare")
@@ -33,6 +33,8 @@ class StareMixin:
     def __init__(self, config: DictConfig) -> None:
         self._stare = request.settings(config)
         if self._stare is not None:
+            # Again, for launchers that do not go through verl's validate_config.
+            seams.check()
             self._stare_state = ControllerState.initial(self._stare)
             logger.info(
                 "verl_stare %s is active in verl %s over %s: %s",

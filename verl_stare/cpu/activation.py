@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
+from verl_stare.bridge import seams
+
 PLATFORM = "cpu"
+has = partial(seams.has, part="the CPU platform")
 
 
 def wanted() -> bool:

@@ -12,20 +12,22 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import hydra
 import ray
 import transfer_queue
 from hydra.utils import get_class
+from omegaconf import OmegaConf
 from verl.experimental.agent_loop import agent_loop
 from verl.experimental.reward_loop.reward_loop import RewardLoopWorker
 from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
+from verl_stare.cpu.activation import has
 from verl_stare.cpu.coalesce import Coalescer, RemoteMethod
 from verl_stare.cpu.generation import derive_seed
+from verl_stare.cpu.patches import ORDER
 
-# Tag by which verl_stare.cpu.patches sorts the rows of a batch.
-ORDER = "order"
 # Columns of the dataset that only agent loop and reward function read. verl stores and moves them
 # with every trajectory, which takes a quarter of a tiny model's step.
 UNREAD = (
@@ -37,17 +39,29 @@ UNREAD = (
     "raw_prompt",
     "tools_kwargs",
 )
+_JOINED_REQUESTS = 32
+# Names in verl's modules that a worker process gets others for.
+_REPLACED = (
+    (agent_loop, "hydra"),
+    (agent_loop_tq, "tq"),
+    (agent_loop_tq, "list_of_dict_to_tensordict"),
+)
 _Worker: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # pyright: ignore
 
 
 class SeededWorker(_Worker):
     """verl's worker; every request carries a seed of (run, step, prompt, sample number).
 
-    Both `rollout.name=hf` and vLLM sample a request from the seed in its sampling parameters.
+    `rollout.name=hf` samples a request from the seed in its sampling parameters.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        missing = [
+            f"{module.__name__}.{name}" for module, name in _REPLACED if not has(module, name)
+        ]
+        if missing:
+            raise RuntimeError(f"{', '.join(missing)}: not in this verl")
         if self.rollout_config.name == "hf":
             _join_requests(self.llm_client)
         if self.reward_loop_worker_handles and not self.config.reward.reward_model.enable:
@@ -85,7 +99,9 @@ class SeededAgentLoopManager(AgentLoopManagerTQ):
 
 
 def _instantiate(config: Any, **arguments: Any) -> Any:
-    """Hydra's `instantiate` for a flat `config`, which costs milliseconds for every trajectory."""
+    """Hydra's `instantiate`, which costs milliseconds for every trajectory, for a flat `config`."""
+    if any(OmegaConf.is_config(value) for value in config.values()):
+        return hydra.utils.instantiate(config, **arguments)
     own = {key: value for key, value in config.items() if key != "_target_"}
     return get_class(config["_target_"])(**own, **arguments)
 
@@ -94,23 +110,23 @@ def _join_requests(client: Any) -> None:
     """Let `client` (verl's LLMServerClient) send the requests of one moment in one call.
 
     The client asks its load balancer for a server before each request. It gets a stand-in here; the
-    real one is asked for once per joined call, so the balancer still spreads these over replicas.
+    real one is asked for once per joined call. These are small enough for the balancer to spread
+    them over replicas; each server puts what it gets into one batch again.
     """
     acquire, release = client._acquire_server, client._release_server
-    limit = client.config.actor_rollout_ref.rollout.get("engine_kwargs", {}).get("hf", {})
-    limit = limit.get("joined_requests", 128)
+
+    async def send_part(part: list[dict[str, Any]]) -> list[Any]:
+        name = part[0]["request_id"]
+        server_id, server = await acquire(name)
+        try:
+            return await server.generate_many.remote(part)
+        finally:
+            release(server_id, request_id=name)
 
     async def send(calls: list[dict[str, Any]]) -> list[Any]:
-        outputs: list[Any] = []
-        for start in range(0, len(calls), limit):
-            part = calls[start : start + limit]
-            name = part[0]["request_id"]
-            server_id, server = await acquire(name)
-            try:
-                outputs += await server.generate_many.remote(part)
-            finally:
-                release(server_id, request_id=name)
-        return outputs
+        parts = [calls[i : i + _JOINED_REQUESTS] for i in range(0, len(calls), _JOINED_REQUESTS)]
+        outputs = await asyncio.gather(*[send_part(part) for part in parts])
+        return [output for part in outputs for output in part]
 
     requests = Coalescer(send)
 

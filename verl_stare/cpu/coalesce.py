@@ -6,14 +6,23 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-_SETTLE_SECONDS = 0.003
+SETTLE_SECONDS = 0.003
+
+
+async def settled(count: Callable[[], int]) -> None:
+    """Wait until `count` has stopped growing for a moment: a burst is then complete."""
+    seen = -1
+    while seen < count():
+        seen = count()
+        await asyncio.sleep(SETTLE_SECONDS)
 
 
 class Coalescer:
     """Gathers what the tasks of one event loop submit, and hands it over together.
 
     Args:
-        flush: takes the items in the order they came and returns one result each.
+        flush: takes the items in the order they came and returns one result each. A result that is
+            an exception is raised to its own caller; an exception of `flush` itself, to every one.
     """
 
     def __init__(self, flush: Callable[[list[Any]], Awaitable[list[Any]]]) -> None:
@@ -33,22 +42,21 @@ class Coalescer:
         return await result
 
     async def _gather(self) -> None:
-        seen = 0
-        while seen < len(self._waiting):
-            seen = len(self._waiting)
-            await asyncio.sleep(_SETTLE_SECONDS)
+        await settled(lambda: len(self._waiting))
         batch, self._waiting = self._waiting, []
         try:
             results = await self._flush([item for item, _ in batch])
+            if len(results) != len(batch):
+                raise RuntimeError(f"{len(batch)} calls were joined, {len(results)} came back")
         except Exception as error:
-            # Every caller gets it, as it would have got its own call's.
-            for _, result in batch:
-                if not result.done():
-                    result.set_exception(error)
-            return
-        for (_, result), value in zip(batch, results, strict=True):
-            if not result.done():
-                result.set_result(value)
+            results = [error] * len(batch)
+        for (_, future), result in zip(batch, results, strict=True):
+            if future.done():
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
 
 
 class RemoteMethod:

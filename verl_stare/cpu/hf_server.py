@@ -1,9 +1,8 @@
-"""The `hf` rollout's server: an actor that gathers concurrent requests into batches."""
+"""The `hf` rollout's server: verl's interface to a transformers model in one actor."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import torch
@@ -12,12 +11,23 @@ from verl.utils.tokenizer import normalize_token_ids
 from verl.workers.config import HFModelConfig
 from verl.workers.rollout.replica import TokenOutput
 
+from verl_stare.cpu.batching import BatchQueue
 from verl_stare.cpu.generation import Request, derive_seed, generate
 
-logger = logging.getLogger("verl_stare")
-
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_SETTLE_SECONDS = 0.005
+# What a request may ask for; any of these others would change the distribution in silence.
+_HONOURED = {
+    "ignore_eos",
+    "logprobs",
+    "max_new_tokens",
+    "max_tokens",
+    "repetition_penalty",
+    "seed",
+    "stop_token_ids",
+    "temperature",
+    "top_k",
+    "top_p",
+}
 
 
 class HFServer:
@@ -45,19 +55,14 @@ class HFServer:
         self.stop = _stop_ids(tokenizer, self.model_config.generation_config)
         self.global_steps: int | None = None
         self._unseeded = 0
-        self._waiting: list[tuple[str, Request, asyncio.Future[None]]] = []
-        self._running: list[tuple[str, Request, asyncio.Future[None]]] = []
-        self._arrived = asyncio.Event()
         self._admitting = asyncio.Event()
         self._admitting.set()
         self._rejecting = False
-        # Weights are never swapped under a running batch.
-        self._model_lock = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
+        self._queue = BatchQueue(self._generate, self.config.max_num_seqs)
 
     # ---- what verl's replica and checkpoint engine call --------------------------------------
     async def launch_server(self) -> None:
-        self._task = asyncio.create_task(self._serve())
+        self._queue.start()
 
     def get_server_address(self) -> tuple[str, int]:
         return f"hf-replica-{self.replica_rank}", 0
@@ -66,7 +71,7 @@ class HFServer:
         return None
 
     async def sleep(self) -> None:
-        await self._drained()
+        await self._queue.drained()
 
     async def clear_kv_cache(self) -> None:
         return None
@@ -93,15 +98,20 @@ class HFServer:
             references: one Ray object reference, in a list so that Ray does not resolve it.
 
         Raises:
-            KeyError: names that the model does not have.
+            KeyError: a name is unknown, or a weight is missing.
         """
         state = await references[0]
-        async with self._model_lock:
-            own = dict(self.model.named_parameters(remove_duplicate=False))
-            own.update(self.model.named_buffers())
+        async with self._queue.idle:
+            weights = dict(self.model.named_parameters(remove_duplicate=False))
+            own = {**weights, **dict(self.model.named_buffers())}
             unknown = sorted(set(state) - set(own))
             if unknown:
                 raise KeyError(f"weights that the rollout's model does not have: {unknown[:5]}")
+            # Tied weights share storage, and come under one of their names.
+            sent = {own[name].data_ptr() for name in state}
+            missing = sorted(n for n, value in weights.items() if value.data_ptr() not in sent)
+            if missing:
+                raise KeyError(f"weights that the trainer did not send: {missing[:5]}")
             with torch.no_grad():
                 for name, value in state.items():
                     own[name].copy_(value)
@@ -111,11 +121,9 @@ class HFServer:
     ) -> dict[str, Any]:
         self._rejecting = reject_request
         self._admitting.clear()
-        pending = self._waiting + self._running
-        for _, request, _ in pending:
-            request.aborted = True
-        await self._drained()
-        return {"aborted_count": len(pending), "request_ids": [name for name, _, _ in pending]}
+        names = self._queue.abort()
+        await self._queue.drained()
+        return {"aborted_count": len(names), "request_ids": names}
 
     async def resume_generation(self) -> None:
         self._rejecting = False
@@ -124,10 +132,8 @@ class HFServer:
     async def abort_request(
         self, request_id: str, reset_prefix_cache: bool = True
     ) -> dict[str, Any]:
-        for name, request, _ in self._waiting + self._running:
-            if name == request_id:
-                request.aborted = True
-                return {"aborted": True, "request_id": request_id}
+        if self._queue.abort(request_id):
+            return {"aborted": True, "request_id": request_id}
         return {"aborted": False, "request_id": request_id, "error": "not found"}
 
     async def generate(
@@ -151,18 +157,27 @@ class HFServer:
                 request.aborted = True
                 return self._output(request, sampling_params)
             await self._admitting.wait()
-        finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((request_id, request, finished))
-        self._arrived.set()
-        await finished
+        await self._queue.submit(request_id, request)
         return self._output(request, sampling_params)
 
-    async def generate_many(self, calls: list[dict[str, Any]]) -> list[TokenOutput]:
-        """`generate` for many requests in one remote call, in the order of `calls`."""
-        return await asyncio.gather(*[self.generate(**call) for call in calls])
+    async def generate_many(self, calls: list[dict[str, Any]]) -> list[TokenOutput | BaseException]:
+        """`generate` for many requests in one remote call, in the order of `calls`.
 
-    # ---- batching ---------------------------------------------------------------------------
+        A request that fails has its exception as its result, so that it fails no other.
+        """
+        outputs = [self.generate(**call) for call in calls]
+        return await asyncio.gather(*outputs, return_exceptions=True)
+
+    # ---- requests and results ---------------------------------------------------------------
+    def _generate(self, requests: list[Request]) -> None:
+        generate(self.model, requests, self.pad_id, self.vocabulary)
+
     def _request(self, prompt: list[int], sampling: dict[str, Any]) -> Request:
+        unknown = sorted(set(sampling) - _HONOURED)
+        if unknown or sampling.get("repetition_penalty", 1.0) != 1.0:
+            raise NotImplementedError(
+                f"the hf rollout does not know {unknown or 'repetition_penalty other than 1'}"
+            )
         limit = self.config.max_model_len
         room = limit - len(prompt)
         if room < 1:
@@ -193,46 +208,6 @@ class HFServer:
             num_preempted=0,
             extra_fields={"global_steps": self.global_steps, "num_cached_tokens": 0},
         )
-
-    async def _drained(self) -> None:
-        while self._waiting or self._running:
-            await asyncio.sleep(_SETTLE_SECONDS)
-
-    async def _settled(self) -> None:
-        """Wait until no further request arrives: a burst becomes one batch."""
-        seen = 0
-        while seen < len(self._waiting):
-            seen = len(self._waiting)
-            await asyncio.sleep(_SETTLE_SECONDS)
-
-    async def _serve(self) -> None:
-        while True:
-            await self._arrived.wait()
-            await self._settled()
-            size = self.config.max_num_seqs
-            self._running, self._waiting = self._waiting[:size], self._waiting[size:]
-            if not self._waiting:
-                self._arrived.clear()
-            live = [request for _, request, _ in self._running if not request.aborted]
-            error: Exception | None = None
-            try:
-                async with self._model_lock:
-                    if live:
-                        await asyncio.to_thread(
-                            generate, self.model, live, self.pad_id, self.vocabulary
-                        )
-            except Exception as failure:
-                # The callers get it; the server lives on for the next batch.
-                logger.exception("generation failed")
-                error = failure
-            for _, _, finished in self._running:
-                if finished.done():
-                    continue
-                if error is None:
-                    finished.set_result(None)
-                else:
-                    finished.set_exception(RuntimeError(f"generation failed: {error!r}"))
-            self._running = []
 
 
 def _stop_ids(tokenizer: Any, generation_config: Any) -> frozenset[int]:

@@ -11,9 +11,11 @@ from typing import Any
 import torch
 import wrapt
 
-from verl_stare.bridge.seams import has
+from verl_stare.cpu.activation import has
 
 POLL_SECONDS = 0.05
+# Tag in which our agent workers write the place of a row in its batch.
+ORDER = "order"
 
 
 def install() -> None:
@@ -92,7 +94,7 @@ def _keep_order(module: ModuleType) -> None:
 
     def wrapper(wrapped: Any, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         batch = wrapped(*args, **kwargs)
-        places = [tag.get("order") for tag in batch.tags]
+        places = [tag.get(ORDER) for tag in batch.tags]
         if None not in places:
             batch.reorder(sorted(range(len(places)), key=places.__getitem__))
         return batch

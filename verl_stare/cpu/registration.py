@@ -7,7 +7,7 @@ from typing import Any
 
 import wrapt
 
-from verl_stare.bridge.seams import has
+from verl_stare.cpu.activation import has
 
 NAME = "hf"
 _ADAPTER = "verl_stare.cpu.hf_adapter.HFServerAdapter"
@@ -20,7 +20,7 @@ def install() -> None:
 
 
 def _adapter(module: ModuleType) -> None:
-    if has(module, "get_rollout_class", ("rollout_name", "mode")):
+    if has(module, "_ROLLOUT_REGISTRY"):
         module._ROLLOUT_REGISTRY[(NAME, "async")] = _ADAPTER
 
 
