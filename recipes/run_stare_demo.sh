@@ -3,7 +3,7 @@
 #
 #   bash recipes/run_stare_demo.sh [Hydra overrides for both arms]
 #
-#   STEPS  training steps an arm        (150)       SEED  of data, model and sampling   (1)
+#   STEPS  training steps an arm        (180)       SEED  of data, model and sampling   (1)
 #   OUT    where everything goes        (outputs/demo)    ARMS  which to train  ("grpo stare")
 #
 # Sets up .venv, makes data and a warm-started tiny model, trains, and writes entropy.png,
@@ -12,6 +12,6 @@ set -euo pipefail
 # shellcheck source=demo/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/demo/environment.sh"
 
-export STEPS=${STEPS:-150} SEED=${SEED:-1} OUT=${OUT:-$ROOT/outputs/demo} ARMS=${ARMS:-grpo stare}
+export STEPS=${STEPS:-180} SEED=${SEED:-1} OUT=${OUT:-$ROOT/outputs/demo} ARMS=${ARMS:-grpo stare}
 ensure_environment demo
 exec "$PY" "$ROOT/recipes/demo/run.py" "$@"
