@@ -36,15 +36,11 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return getattr(tensor, "_local_tensor", tensor)
 
 
-def test_grpo_itself_is_reproducible_and_not_ours(
-    tmp_path: Path, assets: Assets, grpo: Run
-) -> None:
-    again = trainer.run(tmp_path, assets, STEPS, SAVE, "algorithm.adv_estimator=grpo")
-    assert same(grpo.checkpoint(STEPS), again.checkpoint(STEPS))
-    for step in grpo.metrics:
-        assert not [key for key in step if key.startswith("stare/")]
-        # The runs compared below are of no use if they learn nothing.
-        assert step["actor/grad_norm"] > 0
+def test_grpo_learns_and_is_not_ours(grpo: Run) -> None:
+    # The runs compared below are of no use if they learn nothing.
+    assert all(step["actor/grad_norm"] > 0 for step in grpo.metrics)
+    assert not [key for step in grpo.metrics for key in step if key.startswith("stare/")]
+    assert "is active in verl" not in grpo.output
 
 
 @pytest.mark.parametrize(
