@@ -10,14 +10,6 @@ what = os.environ["BREAK"]
 
 if what == "version":
     verl.__version__ = "0.10.0"
-elif what == "signature":
-
-    def change(module: object) -> None:
-        def _compute_advantage(self: object, data: object) -> None: ...
-
-        module.PPOTrainer._compute_advantage = _compute_advantage  # type: ignore[attr-defined]
-
-    wrapt.register_post_import_hook(change, "verl.trainer.ppo.v1.trainer_base")
 else:
     wrapt.register_post_import_hook(
         lambda module: delattr(module, what), "verl.trainer.ppo.v1.trainer_base"

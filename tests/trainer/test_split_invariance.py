@@ -7,6 +7,7 @@ import torch
 
 from tests.support import trainer
 from tests.support.trainer import Assets, Run
+from tests.trainer.conftest import OPEN_GATE
 
 pytestmark = pytest.mark.trainer
 
@@ -26,31 +27,12 @@ SPLITS = {
 }
 
 
-def one_step(folder: Path, assets: Assets, *overrides: str) -> Run:
-    return trainer.run(
-        folder,
-        assets,
-        1,
-        "algorithm.adv_estimator=stare",
-        "+algorithm.stare.target_entropy=100",
-        "+algorithm.stare.amplify=2.0",
-        *overrides,
-        record=True,
-    )
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, assets: Assets) -> Run:
-    """One rank, one micro-batch of all sequences."""
-    return one_step(tmp_path_factory.mktemp("whole"), assets)
-
-
 @pytest.mark.parametrize("name", SPLITS)
 def test_weights_do_not_depend_on_the_split(
-    tmp_path: Path, assets: Assets, whole: Run, name: str
+    tmp_path: Path, assets: Assets, open_gate: Run, name: str
 ) -> None:
-    split = one_step(tmp_path, assets, *SPLITS[name])
-    expected, actual = whole.rows(1), split.rows(1)
+    split = trainer.run(tmp_path, assets, 1, *OPEN_GATE, *SPLITS[name], record=True)
+    expected, actual = open_gate.rows(1), split.rows(1)
     assert expected.keys() == actual.keys()
     assert len(expected) == 64
     tokens = different = amplified = 0
@@ -67,5 +49,5 @@ def test_weights_do_not_depend_on_the_split(
     assert different < 0.001 * tokens
     assert 10 < amplified < 0.1 * tokens
     assert split.metrics[0]["stare/selected_share"] == pytest.approx(
-        whole.metrics[0]["stare/selected_share"], abs=0.001
+        open_gate.metrics[0]["stare/selected_share"], abs=0.001
     )
