@@ -22,7 +22,9 @@ def settings(config: DictConfig) -> StareConfig | None:
         ConfigError: a setting is bad, or the run is of a kind that STARE cannot act in.
     """
     given = OmegaConf.select(config, PREFIX)
-    written: Any = OmegaConf.to_container(given, resolve=True) if _is_config(given) else given
+    written: Any = given
+    if OmegaConf.is_config(given):
+        written = OmegaConf.to_container(given, resolve=True)
     if written is None:
         written = {}
     if not isinstance(written, Mapping):
@@ -42,16 +44,12 @@ def settings(config: DictConfig) -> StareConfig | None:
     return stare
 
 
-def _is_config(value: Any) -> bool:
-    return OmegaConf.is_config(value)
-
-
 def _check_run(config: DictConfig) -> None:
     # A configuration without the key (verl's legacy trainer) is as unsuitable as a False one.
-    if OmegaConf.select(config, "trainer.use_v1") is not True:
-        value = OmegaConf.select(config, "trainer.use_v1")
+    use_v1 = OmegaConf.select(config, "trainer.use_v1")
+    if use_v1 is not True:
         raise ConfigError(
-            f"trainer.use_v1={value}: adv_estimator={NAME} needs verl's V1 trainer, allowed: True"
+            f"trainer.use_v1={use_v1}: adv_estimator={NAME} needs verl's V1 trainer, allowed: True"
         )
     bypass = "algorithm.rollout_correction.bypass_mode"
     if OmegaConf.select(config, bypass):
