@@ -16,7 +16,8 @@ from verl_stare.algo.selection import candidates, selection_size, surprisal_thre
         (9, 0.1, 1),
         (10, 0.1, 1),
         (11, 0.1, 2),
-        # 0.1 * 70 is 7.000000000000001 in binary floating point; its ceiling would be 8.
+        # 0.07 * 100 is 7.000000000000001 in binary floating point; its ceiling would be 8.
+        (100, 0.07, 7),
         (70, 0.1, 7),
         (30, 0.1, 3),
         (100, 0.29, 29),

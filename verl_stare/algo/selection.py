@@ -12,7 +12,7 @@ from torch import Tensor
 def selection_size(count: int, top_fraction: float) -> int:
     """k = max(1, ceil(P * count)) of `count` tokens, and 0 where P or `count` is 0.
 
-    P is taken as the decimal it was written as: in binary floating point 0.1 * 70 exceeds 7, and
+    P is taken as the decimal it was written as: in binary floating point 0.07 * 100 exceeds 7, and
     its ceiling would be 8.
     """
     if count == 0 or top_fraction == 0:
