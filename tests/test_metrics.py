@@ -44,6 +44,26 @@ def test_a_closed_gate_still_says_what_would_be_selected() -> None:
     assert values["stare/selected_share"] == 0.25
 
 
+def test_metrics_of_both_signs() -> None:
+    config = StareConfig(
+        target_entropy=0.5, top_fraction=0.5, variant="C2", amplify=1.4, attenuate=0.8
+    )
+    values = metrics(config, BATCH)
+    # L+ is the token of surprisal 4, L- the one of 3; 1 and 2 are left.
+    assert values["stare/selected_share"] == 0.5
+    assert values["stare/surprisal_selected"] == 3.5
+    assert values["stare/surprisal_unselected"] == 1.5
+    assert values["stare/token_weight"] == pytest.approx((1.4 + 1 + 0.8 + 1) / 4)
+
+
+def test_the_mean_weight_counts_low_quadrants() -> None:
+    weights = {"positive_low": 2.0, "negative_high": 0.5, "negative_low": 4.0}
+    config = StareConfig(
+        target_entropy=0.5, top_fraction=0.5, variant="custom", quadrant_weights=weights
+    )
+    assert metrics(config, BATCH)["stare/token_weight"] == (1 + 2 + 0.5 + 4) / 4
+
+
 def test_non_finite_response_tokens_are_counted_once_each() -> None:
     batch = {name: tensor.clone().float() for name, tensor in BATCH.items()}
     batch["surprisal"][0, 0] = math.nan

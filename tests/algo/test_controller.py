@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from verl_stare.algo import ControllerState, Decision, decide
-from verl_stare.algo.controller import batch_entropy
+from verl_stare.algo import ControllerState, Decision, QuadrantWeights, decide
+from verl_stare.algo.controller import acting_signs, batch_entropy, quadrant_weights
 from verl_stare.config import StareConfig
 
 NAN = math.nan
@@ -32,11 +32,87 @@ def test_the_decision_of_a_small_batch() -> None:
     # Three positive tokens, k = 1: 3 is selected, 2 is the value to exceed.
     assert decision == Decision(
         gate_open=True,
-        batch_entropy=pytest.approx(0.2, abs=1e-7),
+        batch_entropy=pytest.approx(0.2, abs=1e-6),
         target_entropy=0.3,
-        amplify=1.5,
-        threshold=2.0,
+        weights=QuadrantWeights(positive_high=1.5),
+        positive_threshold=2.0,
+        # O1 weights no token of negative advantage.
+        negative_threshold=math.inf,
+        top_fraction=0.3,
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "weights", "signs"),
+    [
+        ({"variant": "O1"}, QuadrantWeights(positive_high=1.5), (True, False)),
+        ({"variant": "O4"}, QuadrantWeights(negative_high=0.7), (False, True)),
+        ({"variant": "C2"}, QuadrantWeights(1.5, 1.0, 0.7, 1.0), (True, True)),
+        (
+            {"variant": "custom", "quadrant_weights": {"negative_low": 2.0}},
+            QuadrantWeights(negative_low=2.0),
+            (False, True),
+        ),
+    ],
+)
+def test_variants_are_settings_of_one_weight_a_quadrant(
+    settings: dict, weights: QuadrantWeights, signs: tuple[bool, bool]
+) -> None:
+    config = StareConfig(**settings)
+    assert quadrant_weights(config, ControllerState(amplify=1.5, attenuate=0.7)) == weights
+    assert acting_signs(config) == signs
+
+
+def test_each_sign_has_a_threshold_of_its_own() -> None:
+    tensors = example()
+    tensors["advantages"] = torch.tensor([1.0, 1.0, -1.0, -1.0])
+    decision = run(StareConfig(variant="C2", top_fraction=0.3), **tensors)
+    assert (decision.positive_threshold, decision.negative_threshold) == (1.0, 2.0)
+
+
+STEPS = [
+    # H_tgt = 0.3, alpha = 0.1, W_max = 1.25, M_min = 0.75: two batches below the target, one at it,
+    # one without tokens, three above.
+    (0.2, 1.2, 0.8),
+    (0.2, 1.25, 0.75),
+    (0.3, 1.25, 0.75),
+    (NAN, 1.25, 0.75),
+    (0.4, 1.15, 0.85),
+    (0.4, 1.05, 0.95),
+    (0.4, 1.0, 1.0),
+]
+
+
+def test_the_schedule_moves_outwards_below_the_target_and_back_above() -> None:
+    config = StareConfig(
+        adaptive=True,
+        alpha=0.1,
+        amplify=1.1,
+        attenuate=0.9,
+        amplify_max=1.25,
+        attenuate_min=0.75,
+    )
+    state = ControllerState.initial(config)
+    for entropy, amplify, attenuate in STEPS:
+        state = state.next(config, entropy)
+        assert state.amplify == pytest.approx(amplify)
+        assert state.attenuate == pytest.approx(attenuate)
+
+
+def test_a_batch_is_weighted_by_the_state_before_it() -> None:
+    config = StareConfig(variant="C2", adaptive=True, alpha=0.1)
+    decision, state = decide(config, ControllerState.initial(config), **example(0.2))
+    assert decision.weights == QuadrantWeights(positive_high=1.1, negative_high=0.9)
+    assert (state.amplify, state.attenuate) == (pytest.approx(1.2), pytest.approx(0.8))
+    again, _ = decide(config, state, **example(0.2))
+    assert again.weights.positive_high == pytest.approx(1.2)
+
+
+def test_a_decision_survives_being_handed_over_as_plain_values() -> None:
+    decision = run(StareConfig(variant="C2", scope="micro_batch"), **example())
+    assert Decision.from_mapping(decision.to_mapping()) == decision
+    with pytest.raises(KeyError):
+        Decision.from_mapping({"gate_open": True})
 
 
 @pytest.mark.parametrize(
@@ -46,7 +122,7 @@ def test_the_decision_of_a_small_batch() -> None:
 def test_the_gate_is_open_strictly_below_the_target(
     entropy: float, target: float, gate_open: bool
 ) -> None:
-    assert run(StareConfig(target_entropy=target), **example(entropy)).gate_open is gate_open
+    assert run(StareConfig(target_entropy=target), **example(entropy)).gate_open == gate_open
 
 
 def test_a_target_of_zero_stays_closed_when_rounding_makes_entropy_negative() -> None:
@@ -59,13 +135,19 @@ def test_entropy_is_the_mean_over_response_tokens() -> None:
     assert batch_entropy(entropy, mask) == 1.5
 
 
+def test_an_absurd_entropy_counts_as_the_ceiling_in_whichever_chunk_it_lies() -> None:
+    entropy = torch.zeros(200_000)
+    entropy[150_000] = 1e30
+    assert batch_entropy(entropy, torch.ones(200_000)) == 64.0 / 200_000
+
+
 def test_entropy_of_no_token_is_nan_and_closes_the_gate() -> None:
     tensors = example()
     tensors["response_mask"] = torch.zeros(4, dtype=torch.long)
     decision = run(StareConfig(target_entropy=5.0), **tensors)
     assert math.isnan(decision.batch_entropy)
     assert not decision.gate_open
-    assert decision.threshold == math.inf
+    assert decision.positive_threshold == math.inf
 
 
 @pytest.mark.parametrize("bad", [NAN, math.inf, -math.inf])
@@ -83,13 +165,13 @@ def test_non_finite_surprisals_do_not_move_the_threshold(bad: float) -> None:
     tensors["surprisal"][0] = bad
     config = StareConfig(top_fraction=0.3)
     # Of the two positive tokens left, 2 is selected and 1 is the value to exceed.
-    assert run(config, **tensors).threshold == 1.0
+    assert run(config, **tensors).positive_threshold == 1.0
 
 
 def test_all_zero_advantages_select_nothing() -> None:
     tensors = example()
     tensors["advantages"] = torch.zeros(4)
-    assert run(StareConfig(), **tensors).threshold == math.inf
+    assert run(StareConfig(), **tensors).positive_threshold == math.inf
 
 
 def test_half_precision_entropies_are_added_exactly() -> None:

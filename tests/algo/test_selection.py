@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from verl_stare.algo.selection import candidates, selection_size, surprisal_threshold
+from verl_stare.algo.selection import selection_size, surprisal_threshold
+from verl_stare.algo.weights import candidates
 
 
 @pytest.mark.parametrize(
@@ -69,10 +70,24 @@ def test_all_equal_surprisals_select_nothing() -> None:
     assert not (surprisal > threshold).any()
 
 
-def test_candidates_are_finite_response_tokens_of_positive_advantage() -> None:
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_values_that_are_not_finite_do_not_count(bad: float) -> None:
+    # Of three values left, P = 0.3 takes one; of four it would take two.
+    surprisal = torch.tensor([bad, 1.0, 3.0, 2.0])
+    assert surprisal_threshold(surprisal, 0.3) == 2.0
+    assert surprisal.tolist()[1:] == [1.0, 3.0, 2.0]
+
+
+def test_a_sum_that_overflows_is_no_infinite_value() -> None:
+    assert surprisal_threshold(torch.tensor([3e38, 3e38, 1.0]), 0.6) == 1.0
+
+
+def test_candidates_are_finite_response_tokens_of_one_sign() -> None:
     nan, inf = math.nan, math.inf
     surprisal = torch.tensor([1.0, 1.0, 1.0, 1.0, nan, inf, 1.0, 1.0])
     advantages = torch.tensor([1.0, 0.0, -1.0, 1.0, 1.0, 1.0, nan, inf])
     mask = torch.tensor([1, 1, 1, 0, 1, 1, 1, 1])
-    expected = [True, False, False, False, False, False, False, False]
-    assert candidates(surprisal, advantages, mask).tolist() == expected
+    positive = [True, False, False, False, False, False, False, True]
+    negative = [False, False, True, False, False, False, False, False]
+    assert candidates(surprisal, advantages, mask).tolist() == positive
+    assert candidates(surprisal, advantages, mask, -1).tolist() == negative

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import torch
+import numpy as np
 from torch import Tensor
+
+from verl_stare.algo.layout import Array, array
 
 
 def selection_size(count: int, top_fraction: float) -> int:
@@ -28,31 +30,28 @@ def surprisal_threshold(surprisal: Tensor, top_fraction: float) -> float:
     decides. (A collapsed policy has many tokens of surprisal exactly 0.)
 
     Args:
-        surprisal: (tokens,), nats, finite: the candidates of one side of the whole batch.
+        surprisal: (tokens,), nats: the candidates of one side of the whole batch. Values that are
+            not finite are left out.
         top_fraction: P, in [0, 1].
 
     Returns:
         Threshold in nats: inf where nothing is to be selected, -inf where everything is.
     """
-    count = surprisal.numel()
-    size = selection_size(count, top_fraction)
+    return threshold_of(np.array(array(surprisal)), top_fraction)
+
+
+def threshold_of(values: Array, top_fraction: float) -> float:
+    """`surprisal_threshold` of an array that may be reordered."""
+    # A sum is a cheap way to see that all is finite; one that overflows only costs the look.
+    with np.errstate(invalid="ignore", over="ignore"):
+        all_finite = math.isfinite(float(values.sum()))
+    if not all_finite:
+        values = np.compress(np.isfinite(values), values)
+    size = selection_size(values.size, top_fraction)
     if size == 0:
         return math.inf
-    if size == count:
+    if size == values.size:
         return -math.inf
-    return float(torch.kthvalue(surprisal, count - size).values)
-
-
-def candidates(surprisal: Tensor, advantages: Tensor, response_mask: Tensor) -> Tensor:
-    """T+: the response tokens of positive advantage whose numbers are finite.
-
-    Args:
-        surprisal: -log π of the sampled token, nats, any layout made flat: (tokens,).
-        advantages: (tokens,), of the base estimator.
-        response_mask: (tokens,), 0 for padding and tool output.
-
-    Returns:
-        (tokens,), bool.
-    """
-    positive = (advantages > 0) & torch.isfinite(advantages)
-    return (response_mask != 0) & positive & torch.isfinite(surprisal)
+    place = values.size - size - 1
+    values.partition(place)
+    return float(values[place])
