@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 from omegaconf import OmegaConf
 
-from verl_stare.bridge import seams
-from verl_stare.bridge.trainer import StareMixin, _estimator
+from verl_stare.bridge import request, seams
+from verl_stare.bridge.trainer import StareMixin
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_what_only_the_cpu_needs_does_not_stop_stare(problems: list[tuple[str, s
 
 def test_the_estimators_name_is_swapped_only_while_verl_computes_the_base() -> None:
     config = OmegaConf.create({"algorithm": {"adv_estimator": "stare"}})
-    with pytest.raises(KeyError), _estimator(config, "grpo"):
+    with pytest.raises(KeyError), request.estimator(config, "grpo"):
         assert config.algorithm.adv_estimator == "grpo"
         raise KeyError
     assert config.algorithm.adv_estimator == "stare"
@@ -84,6 +84,8 @@ def test_the_estimators_name_is_swapped_only_while_verl_computes_the_base() -> N
     [
         "verl_stare.bridge.plugin",
         "verl_stare.bridge.seams",
+        "verl_stare.bridge.hooks",
+        "verl_stare.bridge.loss",
         "verl_stare.bridge.trainer",
         "verl_stare.cpu.platform",
     ],

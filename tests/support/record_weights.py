@@ -15,31 +15,28 @@ def _wrap(module: Any) -> None:
     import torch
     import transfer_queue as tq
 
-    def reweight(wrapped: Any, trainer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        meta = args[0]
-        names = ["responses", "advantages", "old_log_probs"]
-
-        def fetch() -> Any:
-            return tq.kv_batch_get(
-                keys=meta.keys, partition_id=meta.partition_id, select_fields=names
-            )
-
-        before = fetch()
+    def decide(wrapped: Any, trainer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        meta, _, data = args
+        responses = tq.kv_batch_get(
+            keys=meta.keys, partition_id=meta.partition_id, select_fields=["responses"]
+        )["responses"]
+        before = data.batch["advantages"].clone()
         result = wrapped(*args, **kwargs)
-        after = fetch()
+        after = data.batch["advantages"]
         rows = {}
         for index, tag in enumerate(meta.tags):
-            base, weighted = before["advantages"][index], after["advantages"][index]
+            length = len(responses[index])
+            base, weighted = before[index][:length], after[index][:length]
             rows[tag.get("order", meta.keys[index])] = {
-                "responses": before["responses"][index].tolist(),
-                "log_probs": before["old_log_probs"][index].clone(),
+                "responses": responses[index].tolist(),
+                "log_probs": data.batch["old_log_probs"][index][:length].clone(),
                 "base": base.clone(),
                 "weights": torch.where(base == 0, torch.ones_like(base), weighted / base),
             }
         torch.save(rows, Path(os.environ["STARE_RECORD"]) / f"step_{trainer.global_steps}.pt")
         return result
 
-    wrapt.wrap_function_wrapper(module.StareMixin, "_reweight", reweight)
+    wrapt.wrap_function_wrapper(module.StareMixin, "_decide", decide)
 
 
 if os.environ.get("STARE_RECORD"):

@@ -37,12 +37,19 @@ def start(tmp_path: Path, *overrides: str, **environment: str) -> subprocess.Com
         (
             ["+algorithm.stare.target_entropi=0.2"],
             "verl_stare: algorithm.stare.target_entropi=0.2: unknown key; did you mean "
-            "target_entropy? (known: target_entropy, top_fraction, amplify)",
+            "target_entropy? (known: target_entropy, top_fraction, variant, amplify, attenuate, "
+            "quadrant_weights, adaptive, alpha, amplify_max, attenuate_min, scope, base_estimator)",
         ),
         (
             ["trainer.use_v1=False"],
             "verl_stare: trainer.use_v1=False: adv_estimator=stare needs verl's V1 trainer, "
             "allowed: True",
+        ),
+        (
+            ["+algorithm.stare.base_estimator=remax"],
+            "verl_stare: algorithm.stare.base_estimator=remax: verl's V1 trainer makes no greedy "
+            "rollouts (reward_baselines) (allowed: gae, gpg, grpo, grpo_passk, grpo_vectorized, "
+            "opo, reinforce_plus_plus, reinforce_plus_plus_baseline, rloo, rloo_vectorized)",
         ),
     ],
 )

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 
-from verl_stare.bridge import seams
+from verl_stare.bridge import hooks
 
 logger = logging.getLogger("verl_stare")
 logger.setLevel(logging.INFO)
 
 try:
-    seams.install()
+    hooks.install()
 
     from verl_stare.cpu import activation
 

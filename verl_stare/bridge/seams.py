@@ -1,52 +1,91 @@
-"""The four places where verl is extended, each checked when its module is imported.
-
-| verl | use |
-|---|---|
-| `core_algos.register_adv_est` | makes `stare` a known name; stops a trainer without the mixin |
-| `trainer_base.get_trainer_cls` | returns the registered trainer with the mixin |
-| `trainer_base.PPOTrainer._compute_advantage` | what the mixin extends |
-| `utils.config.validate_config` | refuses a bad configuration before Ray starts |
+"""The places of verl that are extended or used, and whether verl has them as expected.
 
 A place that is not as expected is reported at once, naming it and verl's version, and whoever asked
-for STARE is stopped. In a run that did not ask, the mixin passes every call on.
+for STARE is stopped. In a run that did not ask, all of them pass every call on.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import logging
-from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import verl
-import wrapt
 from packaging.specifiers import SpecifierSet
 
 from verl_stare import __version__
-from verl_stare.bridge import request
 from verl_stare.config import ConfigError
 
 logger = logging.getLogger("verl_stare")
 
 SUPPORTED_VERL = SpecifierSet(">=0.9.1,<0.10", prereleases=True)
-_CORE_ALGOS = "verl.trainer.ppo.core_algos"
-_TRAINER_BASE = "verl.trainer.ppo.v1.trainer_base"
-_CONFIG = "verl.utils.config"
-
 STARE = "STARE"
+
+CONFIG = "verl.utils.config"
+PPO_UTILS = "verl.trainer.ppo.utils"
+CORE_ALGOS = "verl.trainer.ppo.core_algos"
+TRAINER_BASE = "verl.trainer.ppo.v1.trainer_base"
+LOSSES = "verl.workers.utils.losses"
+
+
+@dataclass(frozen=True)
+class Seam:
+    """A symbol of verl that STARE rests on.
+
+    Attributes:
+        module, name: where it is.
+        parameters: its first ones, in order.
+        use: what for.
+    """
+
+    module: str
+    name: str
+    parameters: tuple[str, ...]
+    use: str
+
+
+_SELF = ("self",)
+SEAMS = (
+    Seam(CONFIG, "validate_config", ("config",), "refuse a bad configuration before Ray starts"),
+    Seam(PPO_UTILS, "need_critic", ("config",), "give base_estimator=gae its critic"),
+    Seam(CORE_ALGOS, "register_adv_est", ("name_or_enum",), "make adv_estimator=stare known"),
+    Seam(CORE_ALGOS, "register_policy_loss", ("name",), "make loss_mode=stare known"),
+    Seam(CORE_ALGOS, "get_policy_loss_fn", ("name",), "verl's clipped surrogate"),
+    Seam(TRAINER_BASE, "get_trainer_cls", ("name",), "put the mixin on every trainer"),
+    Seam(TRAINER_BASE, "PPOTrainer.__init__", (*_SELF, "config"), "read the settings"),
+    Seam(
+        TRAINER_BASE,
+        "PPOTrainer._compute_advantage",
+        (*_SELF, "batch", "metrics"),
+        "decide once for the batch",
+    ),
+    Seam(
+        TRAINER_BASE,
+        "compute_advantage_for_multi_trajectories",
+        ("data", "batch_keys", "adv_estimator"),
+        "reweight the advantages before verl stores them",
+    ),
+    Seam(TRAINER_BASE, "tq.kv_batch_get", ("keys",), "read the entropy"),
+    Seam(
+        TRAINER_BASE,
+        "PPOTrainer._update_actor",
+        (*_SELF, "batch", "metrics"),
+        "hand the decision to the actor",
+    ),
+    Seam(TRAINER_BASE, "PPOTrainer._save_checkpoint", _SELF, "save the controller's state"),
+    Seam(TRAINER_BASE, "PPOTrainer._load_checkpoint", _SELF, "restore the controller's state"),
+    Seam(
+        LOSSES,
+        "ppo_loss",
+        ("config", "model_output", "data"),
+        "hand the decision to loss_mode=stare",
+    ),
+)
+
 _problems: list[tuple[str, str]] = []
-
-
-def install() -> None:
-    """Register the hooks. Loads nothing of verl that is not loaded yet."""
-    if verl.__version__ not in SUPPORTED_VERL:
-        report(f"this version is not supported (supported: {SUPPORTED_VERL})")
-    wrapt.register_post_import_hook(_refuse_bad_config, _CONFIG)
-    wrapt.register_post_import_hook(_register_estimator, _CORE_ALGOS)
-    wrapt.register_post_import_hook(_extend_trainers, _TRAINER_BASE)
 
 
 def report(problem: str, part: str = STARE) -> None:
@@ -62,13 +101,41 @@ def report(problem: str, part: str = STARE) -> None:
         logger.error(message)
 
 
+def problem_of(module: ModuleType, name: str, parameters: tuple[str, ...] = ()) -> str | None:
+    """What is wrong with `module.name`: missing, or not taking `parameters` first; None if fine."""
+    target: Any = module
+    for attribute in name.split("."):
+        target = getattr(target, attribute, None)
+    if target is None:
+        return f"{module.__name__}.{name} is missing"
+    if callable(target):
+        actual = tuple(inspect.signature(target).parameters)
+        if actual[: len(parameters)] != parameters:
+            return f"{module.__name__}.{name} takes {actual}, not {parameters}"
+    return None
+
+
+def has(module: ModuleType, name: str, parameters: tuple[str, ...] = (), part: str = STARE) -> bool:
+    """Whether `module.name` exists and, if callable, takes `parameters`; reports it otherwise."""
+    problem = problem_of(module, name, parameters)
+    if problem is not None:
+        report(problem, part)
+    return problem is None
+
+
+def intact(module: ModuleType) -> bool:
+    """Whether all of a module's seams are as expected; reports those that are not."""
+    expected = [has(module, s.name, s.parameters) for s in SEAMS if s.module == module.__name__]
+    return all(expected)
+
+
 def check() -> None:
     """Import every module that is extended.
 
     Raises:
         ConfigError: some seam is not as expected.
     """
-    for name in (_CORE_ALGOS, _TRAINER_BASE):
+    for name in dict.fromkeys(seam.module for seam in SEAMS):
         try:
             importlib.import_module(name)
         except ImportError as error:
@@ -76,77 +143,3 @@ def check() -> None:
     messages = [message for part, message in _problems if part == STARE]
     if messages:
         raise ConfigError("; ".join(messages))
-
-
-def has(module: ModuleType, name: str, parameters: tuple[str, ...] = (), part: str = STARE) -> bool:
-    """Whether `module.name` exists and, if callable, takes `parameters`; reports it otherwise."""
-    target: Any = module
-    for attribute in name.split("."):
-        target = getattr(target, attribute, None)
-    if target is None:
-        report(f"{module.__name__}.{name} is missing", part)
-        return False
-    if not callable(target):
-        return True
-    actual = tuple(inspect.signature(target).parameters)
-    if actual[: len(parameters)] != parameters:
-        report(f"{module.__name__}.{name} takes {actual}, not {parameters}", part)
-        return False
-    return True
-
-
-def _refuse_bad_config(module: ModuleType) -> None:
-    if not has(module, "validate_config", ("config",)):
-        return
-
-    def validate_config(
-        wrapped: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        config = args[0] if args else kwargs["config"]
-        try:
-            if request.settings(config) is not None:
-                check()
-        except ConfigError as error:
-            # SystemExit is one line on stderr and exit code 1; Hydra would print a traceback.
-            raise SystemExit(f"verl_stare: {error}") from None
-        return wrapped(*args, **kwargs)
-
-    wrapt.wrap_function_wrapper(module, "validate_config", validate_config)
-
-
-def _register_estimator(module: ModuleType) -> None:
-    if not has(module, "register_adv_est", ("name_or_enum",)):
-        return
-
-    def stare(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            f"adv_estimator={request.NAME} reached verl's own compute_advantage: this trainer is "
-            "not one of verl's V1 trainers (trainer.use_v1=True), so STARE cannot act in it"
-        )
-
-    module.register_adv_est(request.NAME)(stare)
-
-
-def _extend_trainers(module: ModuleType) -> None:
-    parts = [
-        has(module, "get_trainer_cls", ("name",)),
-        has(module, "PPOTrainer.__init__", ("self", "config")),
-        has(module, "PPOTrainer._compute_advantage", ("self", "batch", "metrics")),
-        has(module, "tq.kv_batch_get", ("keys",)),
-        has(module, "tq.kv_batch_put", ("keys",)),
-    ]
-    if not all(parts):
-        return
-
-    @functools.cache
-    def extended(base: type) -> type:
-        from verl_stare.bridge.trainer import StareMixin
-
-        return type(f"Stare{base.__name__}", (StareMixin, base), {})
-
-    def get_trainer_cls(
-        wrapped: Callable[..., type], _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> type:
-        return extended(wrapped(*args, **kwargs))
-
-    wrapt.wrap_function_wrapper(module, "get_trainer_cls", get_trainer_cls)
