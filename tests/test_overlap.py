@@ -213,7 +213,10 @@ def test_rows_that_cannot_be_used_are_counted(
 def test_a_batch_without_preference_selects_nothing(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = run(model, write(tmp_path / "a.jsonl", [row | {"score": 1.0} for row in rows()]))
+    same = [row | {"score": 1.0} for row in rows()]
+    same[0]["input"] = "a prompt of another form"
+    report = run(model, write(tmp_path / "a.jsonl", same))
+    assert report["rows_with_chat_markers"] == 7
     assert report["tokens_positive"] == report["selected"] == 0
     assert report["raising_share_of_selected"] is None
     assert report["break_even_weight"] is None

@@ -1,8 +1,8 @@
 """How well the top-P% set overlaps the tokens that truly raise entropy, on dumped rollouts.
 
-STARE selects by surprisal alone. Theory has an exact criterion, the sign of dH/dη (see
-`verl_stare.algo.dynamics`), which needs the whole distribution of every token and is too costly to
-train with. This command computes it once, for one training batch, by one teacher-forced pass:
+STARE selects by surprisal alone, which is all that training has at hand. Theory has an exact
+criterion, the sign of dH/dη (see `verl_stare.algo.dynamics`), which takes the whole distribution of
+every token. This command computes it for one training batch, by one teacher-forced pass:
 
     python -m verl_stare.overlap --model MODEL --rollouts rollouts/20.jsonl --json overlap.json
 
@@ -119,10 +119,9 @@ def encode_prompt(tokenizer: Any, text: str) -> tuple[list[int], bool]:
             tokenizer.decode(encode(part), skip_special_tokens=True)
             for part in render(_PLACEHOLDER).partition(_PLACEHOLDER)
         )
-        if text.startswith(before) and text.endswith(after):
-            tokens = encode(render(text[len(before) : len(text) - len(after)]))
-            if tokenizer.decode(tokens, skip_special_tokens=True) == text:
-                return tokens, True
+        tokens = encode(render(text[len(before) : len(text) - len(after)]))
+        if tokenizer.decode(tokens, skip_special_tokens=True) == text:
+            return tokens, True
     return tokenizer(text)["input_ids"], False
 
 
@@ -349,11 +348,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--model", type=Path, required=True, metavar="DIR", help="Hugging Face folder: the policy")
     add("--rollouts", type=Path, required=True, metavar="FILE", help="the dump of one step")
-    add("--top-fraction", type=float, default=0.1, metavar="P", help="(default %(default)s)")
-    add("--temperature", type=float, default=1.0, help="of the rollout (default %(default)s)")
-    add("--micro-batches", default="1,4,16,64", metavar="ROWS", help="(default %(default)s)")
-    add("--device", default="cpu", help="torch's name of it (default %(default)s)")
-    add("--json", type=Path, metavar="OUT", help="write all figures there too")
+    add(
+        "--top-fraction",
+        type=float,
+        default=0.1,
+        metavar="P",
+        help="share of T+ that counts as highly surprising (default %(default)s)",
+    )
+    add(
+        "--temperature",
+        type=float,
+        default=1.0,
+        metavar="T",
+        help="that the rollouts were sampled at (default %(default)s)",
+    )
+    add(
+        "--micro-batches",
+        default="1,4,16,64",
+        metavar="ROWS",
+        help="sizes between commas; an empty text for none (default %(default)s)",
+    )
+    add("--device", default="cpu", help="in torch's words, e.g. cuda:0 (default %(default)s)")
+    add("--json", type=Path, metavar="OUT", help="write all figures there too, atomically")
     args = parser.parse_args(argv)
     try:
         _run(args)

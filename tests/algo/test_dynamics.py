@@ -196,6 +196,8 @@ def test_overlap_and_break_even_weight_by_hand() -> None:
     assert dynamics.break_even_weight(selected, derivative) == pytest.approx(1 - 0.1 / 0.25)
     # Without the last two: -0.2 in all, of which the selected bring 0.2; W* = 2 cancels it.
     assert dynamics.break_even_weight(selected[:4], derivative[:4]) == pytest.approx(2.0)
+    # A selection that itself lowers the entropy cannot make up for anything.
+    assert math.isnan(dynamics.break_even_weight(selected, -derivative))
 
 
 def test_overlap_of_nothing_is_nan() -> None:

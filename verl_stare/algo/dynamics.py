@@ -83,8 +83,8 @@ def token_statistics(logits: Tensor, tokens: Tensor) -> TokenStatistics:
     terms = torch.xlogy(probs, probs)
     entropy = -terms.sum(-1)
     s2 = (probs * (terms + probs * entropy.unsqueeze(-1))).sum(-1)
-    # Rounding can leave the range that S2 is in, for a uniform or a certain distribution.
-    return TokenStatistics(surprisal, entropy, torch.minimum(s2.clamp_min(0.0), entropy))
+    # Of a uniform distribution S2 is 0, which rounding can put below.
+    return TokenStatistics(surprisal, entropy, s2.clamp_min(0.0))
 
 
 def entropy_from_logits(logits: Tensor) -> Tensor:
