@@ -24,7 +24,7 @@ import math
 import numpy as np
 from torch import Tensor
 
-from verl_stare.algo.layout import Array, array, nonzero
+from verl_stare.algo.layout import Array, array, chunks, nonzero
 from verl_stare.algo.weights import Decision, high_quadrants
 
 
@@ -42,34 +42,43 @@ def compute_metrics(
         decision: taken on this batch.
         surprisal, advantages, response_mask, entropy: as `verl_stare.algo.decide` takes them.
     """
-    scores, gains, entropies = array(surprisal), array(advantages), array(entropy)
-    response = nonzero(array(response_mask))
-    positive, negative = high_quadrants(decision, surprisal, advantages, response_mask)
-    chosen = positive | negative
-    finite = _finite(scores, response)
-    all_finite = finite & _finite(gains, response) & _finite(entropies, response)
+    tokens = finite_tokens = nonfinite = high_positive = high_negative = 0
+    surprisal_high = surprisal_all = excess = 0.0
+    parts = chunks(array(surprisal), array(advantages), array(response_mask), array(entropy))
+    for scores, gains, mask, entropies in parts:
+        response = nonzero(mask)
+        finite = _finite(scores, response)
+        all_finite = finite & _finite(gains, response) & _finite(entropies, response)
+        positive, negative = high_quadrants(decision, scores, gains, response)
+        counts = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
+        tokens += (some := int(np.count_nonzero(response)))
+        nonfinite += some - int(np.count_nonzero(all_finite))
+        finite_tokens += int(np.count_nonzero(finite))
+        high_positive += counts[0]
+        high_negative += counts[1]
+        surprisal_high += _sum_where(scores, positive | negative)
+        surprisal_all += _sum_where(scores, finite)
+        excess += _excess(decision, counts, gains, finite)
 
-    tokens = int(np.count_nonzero(response))
-    counts = [int(np.count_nonzero(high)) for high in (positive, negative)]
-    chosen_count = counts[0] + counts[1]
-    chosen_surprisal = _sum_where(scores, chosen)
-    other_surprisal = _sum_where(scores, finite) - chosen_surprisal
+    chosen = high_positive + high_negative
     metrics = {
         "stare/batch_entropy": decision.batch_entropy,
         "stare/entropy_above_target": decision.batch_entropy - decision.target_entropy,
         "stare/gate_open": float(decision.gate_open),
-        "stare/selected_share": _ratio(chosen_count, tokens),
-        "stare/surprisal_selected": _ratio(chosen_surprisal, chosen_count),
+        "stare/selected_share": _ratio(chosen, tokens),
+        "stare/surprisal_selected": _ratio(surprisal_high, chosen),
         "stare/surprisal_unselected": _ratio(
-            other_surprisal, int(np.count_nonzero(finite)) - chosen_count
+            surprisal_all - surprisal_high, finite_tokens - chosen
         ),
-        "stare/token_weight": _ratio(tokens + _excess(decision, counts, gains, finite), tokens),
-        "stare/nonfinite_tokens": float(tokens - np.count_nonzero(all_finite)),
+        "stare/token_weight": _ratio(tokens + excess, tokens),
+        "stare/nonfinite_tokens": float(nonfinite),
     }
     return {key: value for key, value in metrics.items() if not math.isnan(value)}
 
 
-def _excess(decision: Decision, high_counts: list[int], advantages: Array, used: Array) -> float:
+def _excess(
+    decision: Decision, high_counts: tuple[int, int], advantages: Array, used: Array
+) -> float:
     """The sum of ω - 1 over the response tokens."""
     excess = 0.0
     for side, high in zip(decision.sides, high_counts, strict=True):
@@ -90,7 +99,12 @@ def _finite(values: Array, response: Array) -> Array:
 
 
 def _sum_where(values: Array, mask: Array) -> float:
-    return float((values if mask.all() else values[mask]).sum(dtype=np.float64))
+    # For a chunk, single precision loses nothing that a metric shows.
+    if mask.all():
+        return float(values.sum())
+    with np.errstate(invalid="ignore"):
+        total = float(np.dot(values, mask.astype(values.dtype)))
+    return total if math.isfinite(total) else float(values[mask].sum())
 
 
 def _ratio(numerator: float, denominator: int) -> float:

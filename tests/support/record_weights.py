@@ -1,7 +1,7 @@
 """Loaded in every process by VERL_USE_EXTERNAL_MODULES: saves what STARE did to each batch.
 
 `$STARE_RECORD/step_<n>.pt` maps a row's place (the same in every run) to its responses, its base
-advantages and its weights.
+advantages, its mask and its weights.
 """
 
 import os
@@ -31,6 +31,7 @@ def _wrap(module: Any) -> None:
                 "responses": responses[index].tolist(),
                 "log_probs": data.batch["old_log_probs"][index][:length].clone(),
                 "base": base.clone(),
+                "mask": data.batch["response_mask"][index][:length].clone(),
                 "weights": torch.where(base == 0, torch.ones_like(base), weighted / base),
             }
         torch.save(rows, Path(os.environ["STARE_RECORD"]) / f"step_{trainer.global_steps}.pt")

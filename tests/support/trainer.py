@@ -69,6 +69,7 @@ SMALL = [
     "actor_rollout_ref.actor.ppo_mini_batch_size=8",
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=64",
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=64",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=64",
     "actor_rollout_ref.actor.optim.lr=1e-3",
     f"reward.custom_reward_function.path={SUPPORT / 'mixed_reward.py'}",
     "reward.custom_reward_function.name=compute_score",
@@ -102,12 +103,30 @@ def environment(**extra: str) -> dict[str, str]:
     }
 
 
-def run(folder: Path, assets: Assets, steps: int, *overrides: str, record: bool = False) -> Run:
-    """Train `steps` steps in `folder`; fails the test unless the exit code is 0."""
+def run(
+    folder: Path,
+    assets: Assets,
+    steps: int,
+    *overrides: str,
+    record: bool = False,
+    modules: str = "",
+    fails: bool = False,
+    **variables: str,
+) -> Run:
+    """Train up to step `steps` in `folder`.
+
+    Args:
+        record: save what STARE did, see tests/support/record_weights.py.
+        modules: of tests/support, loaded in every process; `variables` are their environment.
+        fails: whether an exit code other than 0 is what the test wants, instead of 0.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    extra = {"VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl")}
+    extra = {"VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), **variables}
     if record:
-        extra |= {"VERL_USE_EXTERNAL_MODULES": "record_weights", "STARE_RECORD": str(folder)}
+        modules = ",".join(filter(None, [modules, "record_weights"]))
+        extra["STARE_RECORD"] = str(folder)
+    if modules:
+        extra["VERL_USE_EXTERNAL_MODULES"] = modules
     done = subprocess.run(
         command(
             *SMALL,
@@ -127,5 +146,5 @@ def run(folder: Path, assets: Assets, steps: int, *overrides: str, record: bool 
         check=False,
     )
     (folder / "console.log").write_text(done.stdout)
-    assert done.returncode == 0, done.stdout[-5000:]
+    assert (done.returncode != 0) is fails, done.stdout[-5000:]
     return Run(folder, done.returncode, done.stdout)

@@ -1,12 +1,11 @@
 """STARE with nothing to do is GRPO bit for bit, through verl's trainer."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
 from tests.support import trainer
+from tests.support.same import same
 from tests.support.trainer import Assets, Run
 from tests.trainer.conftest import STEPS
 
@@ -19,21 +18,6 @@ SAVE = f"trainer.save_freq={STEPS}"
 def grpo(tmp_path_factory: pytest.TempPathFactory, assets: Assets) -> Run:
     folder = tmp_path_factory.mktemp("grpo")
     return trainer.run(folder, assets, STEPS, SAVE, "algorithm.adv_estimator=grpo")
-
-
-def same(left: Any, right: Any) -> bool:
-    """Whether two trees of dicts, lists and tensors are equal bit for bit."""
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
-    if isinstance(left, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
-    if isinstance(left, torch.Tensor):
-        return torch.equal(local(left), local(right))
-    return left == right
-
-
-def local(tensor: torch.Tensor) -> torch.Tensor:
-    return getattr(tensor, "_local_tensor", tensor)
 
 
 def test_grpo_learns_and_is_not_ours(grpo: Run) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from verl_stare.algo.layout import Array, array, nonzero
+from verl_stare.algo.layout import Array, array, chunks, nonzero
 from verl_stare.algo.selection import threshold_of
 from verl_stare.algo.weights import Decision, QuadrantWeights
 from verl_stare.config import StareConfig
@@ -18,7 +18,6 @@ from verl_stare.config import StareConfig
 # gate. 64 nats is the entropy of 10^27 equal choices; at that ceiling it takes 2^27 tokens.
 _UNITS_PER_NAT = 2.0**20
 _ENTROPY_CEILING = 64.0
-_CHUNK = 2**16  # tokens that stay in a core's cache
 
 
 @dataclass(frozen=True)
@@ -64,24 +63,30 @@ def batch_entropy(entropy: Tensor, response_mask: Tensor) -> float:
     Returns:
         Nats; NaN if no token counts.
     """
-    return _mean_entropy(array(entropy), nonzero(array(response_mask)))
+    mean = _ExactMean()
+    for values, mask in chunks(array(entropy), array(response_mask)):
+        mean.add(values, nonzero(mask))
+    return mean.nats()
 
 
-def _mean_entropy(entropy: Array, response: Array) -> float:
-    units, count = 0.0, 0
-    for start in range(0, entropy.size, _CHUNK):
-        values, used = entropy[start : start + _CHUNK], response[start : start + _CHUNK]
+class _ExactMean:
+    def __init__(self) -> None:
+        self._units, self._count = 0.0, 0
+
+    def add(self, values: Array, used: Array) -> None:
         if not used.all():
             values = values[used]
         # Both are NaN if any value is.
         if values.size and not (values.min() > -math.inf and values.max() <= _ENTROPY_CEILING):
             values = values[np.isfinite(values)].clip(max=_ENTROPY_CEILING)
         # Rounding makes the entropy of a certain token negative at times.
-        chunk = np.maximum(values, 0)
-        chunk *= _UNITS_PER_NAT
-        units += float(np.rint(chunk, out=chunk).sum(dtype=np.float64))
-        count += values.size
-    return units / _UNITS_PER_NAT / count if count else math.nan
+        units = np.maximum(values, 0)
+        units *= _UNITS_PER_NAT
+        self._units += float(np.rint(units, out=units).sum(dtype=np.float64))
+        self._count += values.size
+
+    def nats(self) -> float:
+        return self._units / _UNITS_PER_NAT / self._count if self._count else math.nan
 
 
 def decide(
@@ -118,27 +123,36 @@ def decide(
             "surprisal, advantages, response_mask and entropy must share one layout; elements: "
             f"{scores.size}, {gains.size}, {mask.size}, {entropies.size}"
         )
-    response = nonzero(mask)
-    weights = quadrant_weights(config, state)
-    mean_entropy = _mean_entropy(entropies, response)
-
-    def threshold(side: Array) -> float:
-        side &= response
-        return threshold_of(scores[side], config.top_fraction)
-
-    positive, negative = acting_signs(config)
+    mean = _ExactMean()
+    positive: list[Array] = []
+    negative: list[Array] = []
+    acts_on_positive, acts_on_negative = acting_signs(config)
+    for some_scores, some_gains, some_mask, some_entropies in chunks(
+        scores, gains, mask, entropies
+    ):
+        response = nonzero(some_mask)
+        mean.add(some_entropies, response)
+        if acts_on_positive:
+            positive.append(some_scores[(some_gains > 0) & response])
+        if acts_on_negative:
+            negative.append(some_scores[(some_gains < 0) & response])
+    mean_entropy = mean.nats()
     decision = Decision(
         # A NaN (no token to judge by) compares false: the gate stays closed.
         gate_open=mean_entropy < config.target_entropy,
         batch_entropy=mean_entropy,
         target_entropy=config.target_entropy,
-        weights=weights,
-        positive_threshold=threshold(gains > 0) if positive else math.inf,
-        negative_threshold=threshold(gains < 0) if negative else math.inf,
+        weights=quadrant_weights(config, state),
+        positive_threshold=_threshold(positive, config.top_fraction),
+        negative_threshold=_threshold(negative, config.top_fraction),
         top_fraction=config.top_fraction,
         scope=config.scope,
     )
     return decision, state.next(config, mean_entropy)
+
+
+def _threshold(side: list[Array], top_fraction: float) -> float:
+    return threshold_of(np.concatenate(side), top_fraction) if side else math.inf
 
 
 def quadrant_weights(config: StareConfig, state: ControllerState) -> QuadrantWeights:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,17 @@ def array(tensor: Tensor) -> Array:
     values = flat(tensor).detach().cpu()
     # NumPy has no bfloat16; half precision is slower there, and exact in single.
     return (values.float() if values.dtype in (torch.bfloat16, torch.float16) else values).numpy()
+
+
+# What a loop over a batch takes at a time: it stays in a core's cache, and no temporary array of
+# the size of the batch is needed.
+CHUNK = 2**16
+
+
+def chunks(*arrays: Array) -> Iterator[tuple[Array, ...]]:
+    """Views of `arrays` (tokens,), `CHUNK` tokens at a time."""
+    for start in range(0, arrays[0].size, CHUNK):
+        yield tuple(values[start : start + CHUNK] for values in arrays)
 
 
 def nonzero(mask: Array) -> Array:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from verl_stare.algo.layout import Array, array, flat, like, nonzero
+from verl_stare.algo.layout import Array, array, chunks, flat, like, nonzero
 
 
 @dataclass(frozen=True)
@@ -156,30 +156,28 @@ def weighted_advantages(
         A new tensor with the dtype and the layout of `advantages`.
     """
     gains = array(advantages)
-    quadrants = _quadrants(decision, array(surprisal), gains, array(response_mask))
-    tokens, weight = next(quadrants)
-    weights = cast(Array, np.where(tokens, gains.dtype.type(weight), gains.dtype.type(1)))
-    for tokens, weight in quadrants:
-        np.copyto(weights, weight, where=tokens)
-    weights *= gains
-    return like(torch.as_tensor(weights).to(advantages.dtype), advantages)
+    result = np.empty_like(gains)
+    for out, *tokens in chunks(result, array(surprisal), gains, array(response_mask)):
+        out[:] = tokens[1]
+        for quadrant, weight in _quadrants(decision, *tokens):
+            np.copyto(out, tokens[1] * gains.dtype.type(weight), where=quadrant)
+    return like(torch.as_tensor(result).to(advantages.dtype), advantages)
 
 
 def high_quadrants(
-    decision: Decision, surprisal: Tensor, advantages: Tensor, response_mask: Tensor
+    decision: Decision, surprisal: Array, advantages: Array, response: Array
 ) -> tuple[Array, Array]:
     """L+ and L-: the highly surprising tokens of each sign, whether the gate is open or not.
 
     Args:
         decision: of the batch that the tokens belong to.
-        surprisal: nats; advantages, response_mask: the same layout (flat, padded or jagged).
+        surprisal: (tokens,), nats; advantages: (tokens,); response: (tokens,), bool.
 
     Returns:
-        Two (elements,) arrays of bool, flat.
+        Two (tokens,) arrays of bool.
     """
-    scores, gains, response = array(surprisal), array(advantages), nonzero(array(response_mask))
     positive, negative = (
-        _signed(gains, side.sign) & response & _above(scores, side.threshold)
+        _signed(advantages, side.sign) & response & _above(surprisal, side.threshold)
         for side in decision.sides
     )
     return positive, negative
