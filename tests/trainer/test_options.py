@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -104,14 +106,8 @@ def test_a_critic_for_a_base_that_needs_one(tmp_path: Path, assets: Assets) -> N
         "+algorithm.stare.base_estimator=gae",
         "algorithm.lam=0.9",
         f"critic.model.path={assets.folder / 'model'}",
-        "critic.strategy=fsdp2",
         "critic.ppo_mini_batch_size=4",
         "critic.ppo_micro_batch_size_per_gpu=32",
-        "critic.fsdp_config.use_torch_compile=False",
-        "critic.fsdp_config.mixed_precision={param_dtype: fp32, reduce_dtype: fp32, "
-        "buffer_dtype: fp32}",
-        "critic.model.enable_gradient_checkpointing=False",
-        "critic.model.use_remove_padding=False",
         "actor_rollout_ref.actor.ppo_mini_batch_size=4",
         "actor_rollout_ref.actor.ppo_epochs=2",
         record=True,
@@ -126,6 +122,10 @@ def test_a_critic_for_a_base_that_needs_one(tmp_path: Path, assets: Assets) -> N
 
 
 def test_conversations_with_a_tool_and_several_outputs(tmp_path: Path, assets: Assets) -> None:
+    problems = pq.read_table(assets.folder / "data" / "train.parquet")
+    column = problems.schema.get_field_index("agent_name")
+    agents = pa.array(["tool_agent"] * len(problems))
+    pq.write_table(problems.set_column(column, "agent_name", agents), tmp_path / "train.parquet")
     run = trainer.run(
         tmp_path,
         assets,
@@ -134,7 +134,7 @@ def test_conversations_with_a_tool_and_several_outputs(tmp_path: Path, assets: A
         *OPEN,
         "data.max_response_length=48",
         "actor_rollout_ref.rollout.max_model_len=128",
-        "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent",
+        f"data.train_files={tmp_path / 'train.parquet'}",
         "actor_rollout_ref.rollout.multi_turn.enable=True",
         "actor_rollout_ref.rollout.multi_turn.format=even",
         "actor_rollout_ref.rollout.multi_turn.max_assistant_turns=3",

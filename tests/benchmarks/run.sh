@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# What STARE costs: the driver's arithmetic and verl's advantage stage in one process, then pairs of
+# training runs. Prints tables and writes driver.json and paired.json into $OUT.
+#
+#   bash tests/benchmarks/run.sh             both (about 20 minutes on two quiet cores)
+#   bash tests/benchmarks/run.sh driver      one of them; further arguments go to it
+#   bash tests/benchmarks/run.sh paired --pairs 5
+#
+#   OUT   where the figures go (outputs/benchmarks)
+set -euo pipefail
+# shellcheck source=../../recipes/demo/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../recipes/demo/environment.sh"
+
+ensure_environment dev
+cd "$ROOT"
+OUT=${OUT:-$ROOT/outputs/benchmarks}
+mkdir -p "$OUT"
+export OMP_NUM_THREADS=1
+
+benchmark() {
+  "$PY" -m "tests.benchmarks.$1" --json "$OUT/$1.json" "${@:2}"
+}
+
+case ${1:-both} in
+  both) benchmark driver && benchmark paired --out "$OUT/paired" ;;
+  driver) benchmark "$@" ;;
+  paired) benchmark "$1" --out "$OUT/paired" "${@:2}" ;;
+  *)
+    echo "Unknown benchmark: $1 (known: driver, paired)" >&2
+    exit 2
+    ;;
+esac
