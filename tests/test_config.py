@@ -149,6 +149,14 @@ def test_a_key_like_no_other_lists_the_known_ones() -> None:
             "adaptive=True: moves W and M, which variant=custom has not",
         ),
         (
+            {"adaptive": True, "attenuate_min": 0.3},
+            "attenuate_min=0.3: has no effect with variant=O1, allowed: variant=C2 or O4",
+        ),
+        (
+            {"adaptive": True, "variant": "O4", "amplify_max": 3},
+            "amplify_max=3: has no effect with variant=O4, allowed: variant=O1 or C2",
+        ),
+        (
             {"adaptive": True, "amplify": 1.6},
             "amplify_max=1.5: must be a finite number >= 1.6",
         ),
@@ -164,3 +172,26 @@ def test_settings_that_do_not_go_together_say_what_is_allowed(
     with pytest.raises(ConfigError) as caught:
         StareConfig.from_mapping(settings)
     assert str(caught.value) == f"algorithm.stare.{message}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "absent"),
+    [
+        ({}, {"attenuate", "quadrant_weights", "alpha", "amplify_max", "attenuate_min"}),
+        ({"variant": "C2", "adaptive": True}, {"quadrant_weights"}),
+        (
+            {"variant": "O4", "adaptive": True, "alpha": 0.1},
+            {"amplify", "amplify_max", "quadrant_weights"},
+        ),
+        (
+            {"variant": "custom", "quadrant_weights": {"positive_low": 0.9}},
+            {"amplify", "attenuate", "alpha", "amplify_max", "attenuate_min"},
+        ),
+    ],
+)
+def test_the_settings_with_an_effect_make_the_same_configuration(
+    settings: dict[str, Any], absent: set[str]
+) -> None:
+    config = StareConfig.from_mapping(settings)
+    assert set(KNOWN) - set(config.to_mapping()) == absent
+    assert StareConfig.from_mapping(config.to_mapping()) == config

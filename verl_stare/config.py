@@ -15,13 +15,16 @@ SCOPES = ("batch", "micro_batch")
 QUADRANTS = ("positive_high", "positive_low", "negative_high", "negative_low")
 
 # Settings that only act together with another one, which the error message then names.
-_NEEDS: dict[str, tuple[str, tuple[object, ...]]] = {
-    "amplify": ("variant", ("O1", "C2")),
-    "attenuate": ("variant", ("C2", "O4")),
-    "quadrant_weights": ("variant", ("custom",)),
-    "alpha": ("adaptive", (True,)),
-    "amplify_max": ("adaptive", (True,)),
-    "attenuate_min": ("adaptive", (True,)),
+_AMPLIFIES = ("variant", ("O1", "C2"))
+_ATTENUATES = ("variant", ("C2", "O4"))
+_ADAPTS = ("adaptive", (True,))
+_NEEDS: dict[str, tuple[tuple[str, tuple[object, ...]], ...]] = {
+    "amplify": (_AMPLIFIES,),
+    "attenuate": (_ATTENUATES,),
+    "quadrant_weights": (("variant", ("custom",)),),
+    "alpha": (_ADAPTS,),
+    "amplify_max": (_ADAPTS, _AMPLIFIES),
+    "attenuate_min": (_ADAPTS, _ATTENUATES),
 }
 
 
@@ -113,14 +116,28 @@ class StareConfig:
                     f"(known: {', '.join(known)})"
                 )
         config = cls(**settings)
-        for key, (other, values) in _NEEDS.items():
-            if settings.get(key) is not None and getattr(config, other) not in values:
+        for key in _NEEDS:
+            unmet = config._unmet(key) if settings.get(key) is not None else None
+            if unmet is not None:
+                other, values = unmet
                 raise ConfigError(
                     f"{PREFIX}.{key}={settings[key]!r}: has no effect with "
                     f"{other}={getattr(config, other)}, allowed: {other}="
                     f"{' or '.join(map(str, values))}"
                 )
         return config
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The settings that have an effect; `from_mapping` makes an equal configuration of them."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.quadrant_weights is not None:
+            settings["quadrant_weights"] = dict(self.quadrant_weights)
+        return {key: value for key, value in settings.items() if self._unmet(key) is None}
+
+    def _unmet(self, key: str) -> tuple[str, tuple[object, ...]] | None:
+        """The setting without whose right value `key` has no effect; None if it has one."""
+        needs = _NEEDS.get(key, ())
+        return next((need for need in needs if getattr(self, need[0]) not in need[1]), None)
 
 
 def _check_number(

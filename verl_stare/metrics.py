@@ -15,6 +15,8 @@
 
 A mean over nothing is left out rather than logged as 0. No key contains `max`, `min`, `sum` or
 `total`: verl's reducers would take that instead of the mean. What never changes is not logged.
+All of them are of the driver's decision, on the old policy's surprisal. Where the weights are taken in
+the actor, verl logs their mean there as `actor/stare_token_weight`.
 """  # noqa: E501 (a table's row is one line)
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import numpy as np
 from torch import Tensor
 
 from verl_stare.algo.layout import Array, array, chunks, nonzero
-from verl_stare.algo.weights import Decision, high_quadrants
+from verl_stare.algo.weights import Decision, high_quadrants, signed
 
 
 def compute_metrics(
@@ -86,8 +88,8 @@ def _excess(
             continue
         excess += (side.high - 1.0) * high
         if side.low != 1.0:
-            signed = advantages > 0 if side.sign > 0 else advantages < 0
-            excess += (side.low - 1.0) * (int(np.count_nonzero(signed & used)) - high)
+            side_count = int(np.count_nonzero(signed(advantages, side.sign) & used))
+            excess += (side.low - 1.0) * (side_count - high)
     return excess
 
 

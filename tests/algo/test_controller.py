@@ -29,13 +29,13 @@ def example(entropy: float = 0.2) -> dict[str, torch.Tensor]:
 
 def test_the_decision_of_a_small_batch() -> None:
     decision = run(StareConfig(target_entropy=0.3, top_fraction=0.3, amplify=1.5), **example())
-    # Three positive tokens, k = 1: 3 is selected, 2 is the value to exceed.
+    # Three positive tokens, k = 1: 3 is selected, 2 is the next.
     assert decision == Decision(
         gate_open=True,
         batch_entropy=pytest.approx(0.2, abs=1e-6),
         target_entropy=0.3,
         weights=QuadrantWeights(positive_high=1.5),
-        positive_threshold=2.0,
+        positive_threshold=2.5,
         # O1 weights no token of negative advantage.
         negative_threshold=math.inf,
         top_fraction=0.3,
@@ -67,7 +67,7 @@ def test_each_sign_has_a_threshold_of_its_own() -> None:
     tensors = example()
     tensors["advantages"] = torch.tensor([1.0, 1.0, -1.0, -1.0])
     decision = run(StareConfig(variant="C2", top_fraction=0.3), **tensors)
-    assert (decision.positive_threshold, decision.negative_threshold) == (1.0, 2.0)
+    assert (decision.positive_threshold, decision.negative_threshold) == (2.0, 5.5)
 
 
 STEPS = [
@@ -85,6 +85,7 @@ STEPS = [
 
 def test_the_schedule_moves_outwards_below_the_target_and_back_above() -> None:
     config = StareConfig(
+        variant="C2",
         adaptive=True,
         alpha=0.1,
         amplify=1.1,
@@ -97,6 +98,17 @@ def test_the_schedule_moves_outwards_below_the_target_and_back_above() -> None:
         state = state.next(config, entropy)
         assert state.amplify == pytest.approx(amplify)
         assert state.attenuate == pytest.approx(attenuate)
+
+
+@pytest.mark.parametrize(
+    ("variant", "amplify", "attenuate"), [("O1", 1.2, 0.9), ("O4", 1.1, 0.8), ("C2", 1.2, 0.8)]
+)
+def test_the_schedule_leaves_alone_what_the_variant_does_not_use(
+    variant: str, amplify: float, attenuate: float
+) -> None:
+    config = StareConfig(variant=variant, adaptive=True, alpha=0.1)
+    state = ControllerState.initial(config).next(config, 0.2)
+    assert (state.amplify, state.attenuate) == (pytest.approx(amplify), pytest.approx(attenuate))
 
 
 def test_a_batch_is_weighted_by_the_state_before_it() -> None:
@@ -164,8 +176,8 @@ def test_non_finite_surprisals_do_not_move_the_threshold(bad: float) -> None:
     tensors = example()
     tensors["surprisal"][0] = bad
     config = StareConfig(top_fraction=0.3)
-    # Of the two positive tokens left, 2 is selected and 1 is the value to exceed.
-    assert run(config, **tensors).positive_threshold == 1.0
+    # Of the two positive tokens left, 2 is selected and 1 is not.
+    assert run(config, **tensors).positive_threshold == 1.5
 
 
 def test_all_zero_advantages_select_nothing() -> None:

@@ -179,10 +179,10 @@ def test_quadrants_by_the_critical_surprisal_tell_what_raises_the_entropy() -> N
     high = statistics.surprisal > dynamics.critical_surprisal(statistics.entropy, statistics.s2)
     groups = dynamics.quadrants(advantages, high)
     raising = dynamics.entropy_raising(dynamics.entropy_derivative(advantages, *statistics))
-    assert torch.equal(groups.high_positive | groups.low_negative, raising)
+    assert torch.equal(groups.positive_high | groups.negative_low, raising)
     assert (torch.stack(groups).sum(0) == (advantages != 0)).all()
-    assert torch.equal(groups.low_positive, (advantages == 1) & ~high)
-    assert torch.equal(groups.high_negative, (advantages == -1) & high)
+    assert torch.equal(groups.positive_low, (advantages == 1) & ~high)
+    assert torch.equal(groups.negative_high, (advantages == -1) & high)
 
 
 def test_overlap_and_break_even_weight_by_hand() -> None:

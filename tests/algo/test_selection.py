@@ -33,10 +33,28 @@ def test_selection_size(count: int, top_fraction: float, size: int) -> None:
     assert selection_size(count, top_fraction) == size
 
 
-def test_threshold_is_the_next_largest_value() -> None:
+def test_threshold_is_half_way_to_the_next_largest_value() -> None:
     surprisal = torch.tensor([0.5, 3.0, 1.0, 2.0, 0.1])
-    # P = 0.4 of five: the two largest are 3 and 2, and 1 is the value to exceed.
-    assert surprisal_threshold(surprisal, 0.4) == 1.0
+    # P = 0.4 of five: the two largest are 3 and 2, and 1 is the next.
+    assert surprisal_threshold(surprisal, 0.4) == 1.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_between_neighbouring_numbers_the_larger_is_still_selected(dtype: torch.dtype) -> None:
+    low = torch.tensor([1.0], dtype=dtype)
+    high = torch.nextafter(low, low + 1)
+    surprisal = torch.cat([high, low, low / 2])
+    threshold = surprisal_threshold(surprisal, 0.3)
+    assert (surprisal > threshold).tolist() == [True, False, False]
+
+
+def test_another_rounding_moves_no_token_across() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        surprisal = torch.rand(1000, generator=generator) * 3
+        threshold = surprisal_threshold(surprisal, 0.1)
+        noise = 1 + 2e-7 * torch.randn(1000, generator=generator)
+        assert torch.equal(surprisal > threshold, surprisal * noise > threshold)
 
 
 def test_every_token_exceeds_the_threshold_of_the_whole() -> None:
@@ -61,7 +79,7 @@ def test_a_group_tied_across_the_cut_stays_out_as_a_whole() -> None:
     # k = 2 would split the three 2s: only 5 exceeds the threshold.
     assert surprisal_threshold(surprisal, 0.4) == 2.0
     # k = 4 takes the whole group.
-    assert surprisal_threshold(surprisal, 0.8) == 1.0
+    assert surprisal_threshold(surprisal, 0.8) == 1.5
 
 
 def test_all_equal_surprisals_select_nothing() -> None:
@@ -74,12 +92,13 @@ def test_all_equal_surprisals_select_nothing() -> None:
 def test_values_that_are_not_finite_do_not_count(bad: float) -> None:
     # Of three values left, P = 0.3 takes one; of four it would take two.
     surprisal = torch.tensor([bad, 1.0, 3.0, 2.0])
-    assert surprisal_threshold(surprisal, 0.3) == 2.0
+    assert surprisal_threshold(surprisal, 0.3) == 2.5
     assert surprisal.tolist()[1:] == [1.0, 3.0, 2.0]
 
 
 def test_a_sum_that_overflows_is_no_infinite_value() -> None:
-    assert surprisal_threshold(torch.tensor([3e38, 3e38, 1.0]), 0.6) == 1.0
+    threshold = surprisal_threshold(torch.tensor([3e38, 3e38, 1.0]), 0.6)
+    assert threshold == pytest.approx(1.5e38)
 
 
 def test_candidates_are_finite_response_tokens_of_one_sign() -> None:

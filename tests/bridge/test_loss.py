@@ -213,8 +213,10 @@ def test_without_the_drivers_decision_it_raises() -> None:
         stare_loss(log_probs, log_probs, log_probs, torch.ones_like(log_probs))
 
 
-def test_the_loss_is_still_verls_by_name() -> None:
-    # Workers unpickle functions by name.
-    import pickle
-
-    assert pickle.loads(pickle.dumps(losses.ppo_loss)) is losses.ppo_loss
+def test_a_micro_batch_of_padding_rows_does_not_lower_the_mean_weight() -> None:
+    tensors = batch()
+    decision = decision_on(tensors, amplify=2.0)
+    tensors["response_mask"][:3] = 0
+    log_probs = tensors["old_log_probs"].clone().requires_grad_()
+    _, metrics = ppo_loss(tensors, log_probs, "stare", decision, slice(0, 1))
+    assert float(metrics["actor/stare_token_weight"].aggregate()) == 1.0

@@ -9,6 +9,8 @@ from omegaconf import DictConfig
 from verl_stare.bridge import request
 from verl_stare.config import ConfigError, StareConfig
 
+USE_TASK_REWARDS = "distillation.distillation_loss.use_task_rewards=False"
+
 
 def composed(*overrides: str) -> DictConfig:
     with initialize_config_module("verl.trainer.config", version_base=None):
@@ -85,6 +87,14 @@ def test_settings_without_the_estimator_are_pointed_out(
             "algorithm.stare.base_estimator=grpoo: not registered in verl (known: gae, gpg, grpo,",
         ),
         (
+            ["+algorithm.stare.base_estimator=gae", "algorithm.use_pf_ppo=True"],
+            "algorithm.use_pf_ppo=True: it resamples rows",
+        ),
+        (
+            ["distillation.enabled=True", USE_TASK_REWARDS],
+            "distillation.distillation_loss.use_task_rewards=False: no advantage is used then",
+        ),
+        (
             ["+algorithm.stare.base_estimator=gae", "critic.enable=False"],
             "critic.enable=False: algorithm.stare.base_estimator=gae needs the critic",
         ),
@@ -110,6 +120,21 @@ def test_the_losss_name_alone_asks_for_it_over_any_estimator(estimator: str) -> 
     asked = request.read(composed(f"algorithm.adv_estimator={estimator}", LOSS_MODE))
     assert asked == request.Request(StareConfig(), False, True, False)
     assert "weights in the actor's loss" in asked.describe()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["algorithm.adv_estimator=remax"], "algorithm.adv_estimator=remax: verl's V1 trainer"),
+        (["algorithm.adv_estimator=gae", "algorithm.use_pf_ppo=True"], "algorithm.use_pf_ppo=True"),
+        (["distillation.enabled=True", USE_TASK_REWARDS], "distillation.distillation_loss.use_"),
+        (["trainer.use_v1=False"], "trainer.use_v1=False: loss_mode=stare needs verl's V1"),
+    ],
+)
+def test_what_the_loss_cannot_act_in_is_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        request.read(composed(LOSS_MODE, *overrides))
+    assert str(caught.value).startswith(message)
 
 
 def test_both_names_ask_for_one_application_in_the_actor() -> None:
@@ -158,6 +183,8 @@ def test_quadrant_weights_are_read_from_the_command_line() -> None:
         (["algorithm.adv_estimator=gae"], True),
         (["algorithm.adv_estimator=grpo"], False),
         (["algorithm.adv_estimator=grpo", "+algorithm.stare.base_estimator=gae"], False),
+        # Left to validate_config to refuse, which verl calls after this.
+        (["algorithm.adv_estimator=stare", "+algorithm.stare=[1]"], False),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Disabled critic")

@@ -34,6 +34,33 @@ def test_every_trainer_gets_the_mixin_once(mode: str) -> None:
     assert extended.__mro__[1:3] == (StareMixin, registered)
 
 
+def test_a_trainer_derived_from_an_extended_one_is_left_as_it_is() -> None:
+    from verl.trainer.ppo.v1 import get_trainer_cls, trainer_base
+
+    class Derived(get_trainer_cls("sync")):  # type: ignore[misc]
+        pass
+
+    trainer_base.register_trainer("derived")(Derived)
+    try:
+        assert get_trainer_cls("derived") is Derived
+    finally:
+        del trainer_base.TRAINER_REGISTRY["derived"]
+
+
+def test_what_is_replaced_is_pickled_by_name() -> None:
+    import pickle
+
+    from verl.trainer.ppo.v1 import trainer_base
+    from verl.workers.utils import losses
+
+    for function in (
+        losses.ppo_loss,
+        trainer_base.get_trainer_cls,
+        trainer_base.compute_advantage_for_multi_trajectories,
+    ):
+        assert pickle.loads(pickle.dumps(function)) is function
+
+
 def test_an_unknown_trainer_is_still_verls_error() -> None:
     from verl.trainer.ppo.v1 import get_trainer_cls
 

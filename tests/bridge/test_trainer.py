@@ -1,12 +1,14 @@
 """The mixin over verl's own `_compute_advantage`, with a TransferQueue in memory."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1 import get_trainer_cls, trainer_base
@@ -14,6 +16,7 @@ from verl.trainer.ppo.v1 import get_trainer_cls, trainer_base
 from verl_stare.algo import Decision
 from verl_stare.bridge import request
 from verl_stare.bridge import trainer as bridge
+from verl_stare.config import StareConfig
 
 
 class Batch:
@@ -289,8 +292,8 @@ def test_weights_that_the_actor_takes_are_not_applied_by_the_driver(
     assert ours == base
     decision = Decision.from_mapping(queue.extra_info["stare_decision"])
     assert decision.gate_open
-    # The third largest of the seven positive tokens: the value to exceed.
-    assert decision.positive_threshold == 0.5
+    # Of the seven positive tokens 5.0 and 4.0 are selected, and 0.5 is the next.
+    assert decision.positive_threshold == 2.25
     assert decision.weights.positive_high == 2.0
     assert metrics["stare/gate_open"] == 1
 
@@ -356,6 +359,51 @@ def test_a_penalty_in_the_reward_comes_before_the_signs(monkeypatch: pytest.Monk
     assert changed == [("a_0_1", 0), ("b_0_0", 2)]
 
 
+def test_trackers_see_what_was_asked_for_and_every_setting_that_acts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = compose("ppo_trainer", overrides=["algorithm.adv_estimator=stare"])
+    cls = get_trainer_cls("sync")
+    monkeypatch.setattr(trainer_base.PPOTrainer, "__init__", lambda self, config: None)
+    cls(config)
+    assert config.algorithm.adv_estimator == "stare"
+    assert config.algorithm.stare == {
+        "target_entropy": 0.3,
+        "top_fraction": 0.1,
+        "variant": "O1",
+        "amplify": 1.1,
+        "adaptive": False,
+        "scope": "batch",
+        "base_estimator": "grpo",
+    }
+    # It is still the same request.
+    assert request.read(config) == request.Request(StareConfig(), True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [("auto", "runs/a/global_step_7"), ("resume_path", "other/global_step_7")],
+)
+def test_state_is_looked_for_where_verl_resumed_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str, expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cls = get_trainer_cls("sync")
+    trainer = cls.__new__(cls)
+    trainer.config = OmegaConf.create(
+        {
+            "trainer": {
+                "resume_mode": mode,
+                "default_local_dir": "runs/a",
+                "resume_from_path": "other/global_step_7",
+            }
+        }
+    )
+    trainer.global_steps = 7
+    assert trainer._checkpoint_folder() == tmp_path / expected
+
+
 def test_the_schedule_moves_with_the_actors_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     _, metrics, _ = advantages(
         monkeypatch,
@@ -365,6 +413,7 @@ def test_the_schedule_moves_with_the_actors_updates(monkeypatch: pytest.MonkeyPa
         "+algorithm.stare.alpha=0.1",
     )
     assert metrics["stare/amplify"] == 1.1
-    assert metrics["stare/attenuate"] == 0.9
+    # O1 does not use M.
+    assert "stare/attenuate" not in metrics
     _, metrics, _ = advantages(monkeypatch, ROWS, *STARE)
     assert "stare/amplify" not in metrics

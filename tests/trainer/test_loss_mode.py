@@ -30,7 +30,8 @@ def test_ranks_rows_and_epochs_that_do_not_divide(tmp_path: Path, assets: Assets
         tmp_path,
         assets,
         2,
-        "algorithm.adv_estimator=rloo",
+        *ESTIMATOR,
+        "+algorithm.stare.base_estimator=rloo",
         *LOSS,
         *OPEN,
         "trainer.n_gpus_per_node=2",
@@ -65,6 +66,8 @@ def test_lora_with_selection_inside_micro_batches(tmp_path: Path, assets: Assets
         "actor_rollout_ref.model.lora_rank=4",
         "actor_rollout_ref.model.lora_alpha=8",
         "actor_rollout_ref.model.lora.merge=True",
+        # Its reference is the actor without the adapter.
+        "actor_rollout_ref.actor.use_kl_loss=True",
     )
     for step in run.metrics:
         # At least one token of each positive row: more than 10 % of the batch.

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from verl_stare.algo.layout import Array, array, chunks, nonzero
-from verl_stare.algo.selection import threshold_of
+from verl_stare.algo.selection import finite, threshold_of
 from verl_stare.algo.weights import Decision, QuadrantWeights
 from verl_stare.config import StareConfig
 
@@ -38,15 +38,20 @@ class ControllerState:
     def next(self, config: StareConfig, batch_entropy: float) -> ControllerState:
         """The schedule, with d = alpha sgn(H_tgt - H̄): W + d in [1, W_max] and M - d in [M_min, 1].
 
+        What the variant does not use stays as it is.
+
         Args:
             batch_entropy: H̄ of the batch just decided on; NaN (no token) moves nothing.
         """
         if not config.adaptive or math.isnan(batch_entropy):
             return self
         step = config.alpha * float(np.sign(config.target_entropy - batch_entropy))
+        amplify = min(max(self.amplify + step, 1.0), config.amplify_max)
+        attenuate = min(max(self.attenuate - step, config.attenuate_min), 1.0)
+        uses_amplify, uses_attenuate = acting_signs(config)
         return ControllerState(
-            amplify=min(max(self.amplify + step, 1.0), config.amplify_max),
-            attenuate=min(max(self.attenuate - step, config.attenuate_min), 1.0),
+            amplify=amplify if uses_amplify else self.amplify,
+            attenuate=attenuate if uses_attenuate else self.attenuate,
         )
 
 
@@ -133,9 +138,9 @@ def decide(
         response = nonzero(some_mask)
         mean.add(some_entropies, response)
         if acts_on_positive:
-            positive.append(some_scores[(some_gains > 0) & response])
+            positive.append(finite(some_scores[(some_gains > 0) & response]))
         if acts_on_negative:
-            negative.append(some_scores[(some_gains < 0) & response])
+            negative.append(finite(some_scores[(some_gains < 0) & response]))
     mean_entropy = mean.nats()
     decision = Decision(
         # A NaN (no token to judge by) compares false: the gate stays closed.

@@ -41,10 +41,10 @@ class TokenStatistics(NamedTuple):
 class Quadrants(NamedTuple):
     """Masks over tokens, each (tokens,), bool. Tokens of advantage 0 or NaN are in none."""
 
-    low_positive: Tensor  # U+
-    high_positive: Tensor  # L+
-    low_negative: Tensor  # U-
-    high_negative: Tensor  # L-
+    positive_low: Tensor  # U+
+    positive_high: Tensor  # L+
+    negative_low: Tensor  # U-
+    negative_high: Tensor  # L-
 
 
 class Overlap(NamedTuple):

@@ -25,9 +25,10 @@ def selection_size(count: int, top_fraction: float) -> int:
 def surprisal_threshold(surprisal: Tensor, top_fraction: float) -> float:
     """The surprisal that a token has to exceed to be among the top P.
 
-    It is the (k+1)-th largest value, k = `selection_size`. Without ties exactly k tokens exceed it;
-    a group of equal values that would reach past k stays out as a whole, so the order of rows never
-    decides. (A collapsed policy has many tokens of surprisal exactly 0.)
+    It lies half-way between the k-th and the (k+1)-th largest value, k = `selection_size`: a token
+    whose surprisal is computed again, with another rounding, stays on its side. Without ties exactly
+    k tokens exceed it. A group of equal values that would reach past k stays out as a whole, so that
+    the order of rows never decides. (A collapsed policy has many tokens of surprisal 0.)
 
     Args:
         surprisal: (tokens,), nats: the candidates of one side of the whole batch. Values that are
@@ -37,16 +38,19 @@ def surprisal_threshold(surprisal: Tensor, top_fraction: float) -> float:
     Returns:
         Threshold in nats: inf where nothing is to be selected, -inf where everything is.
     """
-    return threshold_of(np.array(array(surprisal)), top_fraction)
+    return threshold_of(finite(np.array(array(surprisal))), top_fraction)
 
 
-def threshold_of(values: Array, top_fraction: float) -> float:
-    """`surprisal_threshold` of an array that may be reordered."""
+def finite(values: Array) -> Array:
+    """The finite ones of `values`; itself where that is all."""
     # A sum is a cheap way to see that all is finite; one that overflows only costs the look.
     with np.errstate(invalid="ignore", over="ignore"):
         all_finite = math.isfinite(float(values.sum()))
-    if not all_finite:
-        values = np.compress(np.isfinite(values), values)
+    return values if all_finite else np.compress(np.isfinite(values), values)
+
+
+def threshold_of(values: Array, top_fraction: float) -> float:
+    """`surprisal_threshold` of finite values in an array that may be reordered."""
     size = selection_size(values.size, top_fraction)
     if size == 0:
         return math.inf
@@ -54,4 +58,7 @@ def threshold_of(values: Array, top_fraction: float) -> float:
         return -math.inf
     place = values.size - size - 1
     values.partition(place)
-    return float(values[place])
+    below, above = values[place], values[place + 1 :].min()
+    middle = values.dtype.type((float(below) + float(above)) / 2)
+    # Between neighbouring numbers there is none.
+    return float(middle if below < middle < above else below)

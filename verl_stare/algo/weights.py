@@ -148,6 +148,8 @@ def weighted_advantages(
 ) -> Tensor:
     """ω Â on the CPU, as `token_weights` times `advantages` but several times as fast.
 
+    Half-precision advantages are weighted in single precision and rounded once.
+
     Args:
         decision: of the batch that the tokens belong to, one that does change something.
         surprisal: nats; advantages, response_mask: the same layout (flat, padded or jagged).
@@ -178,7 +180,7 @@ def high_quadrants(
         Two (tokens,) arrays of bool.
     """
     positive, negative = (
-        _signed(advantages, side.sign) & response & _above(surprisal, side.threshold)
+        signed(advantages, side.sign) & response & _above(surprisal, side.threshold)
         for side in decision.sides
     )
     return positive, negative
@@ -192,7 +194,7 @@ def _quadrants(
     for side in decision.sides:
         if side.changes_nothing:
             continue
-        eligible = _signed(advantages, side.sign) & response
+        eligible = signed(advantages, side.sign) & response
         high = _above(surprisal, side.threshold)
         if side.high != 1.0:
             yield eligible & high, side.high
@@ -211,7 +213,8 @@ def _set(ones: Array, where: Array, weight: float) -> None:
     ones += excess
 
 
-def _signed(advantages: Array, sign: int) -> Array:
+def signed(advantages: Array, sign: int) -> Array:
+    """Where `advantages` have that sign (NaN has none)."""
     return advantages > 0 if sign > 0 else advantages < 0
 
 

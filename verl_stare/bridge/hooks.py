@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import ray
 import verl
 import wrapt
 
@@ -39,7 +40,9 @@ def _if_intact(extend: Callable[[ModuleType], None]) -> Callable[[ModuleType], N
 def _replace(module: ModuleType, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
     """Put a function in place of `module.name` that is still pickled and shown under that name."""
     original = getattr(module, name)
-    setattr(module, name, functools.wraps(original)(make(original)))
+    replacement = functools.wraps(original)(make(original))
+    replacement.__module__ = module.__name__
+    setattr(module, name, replacement)
 
 
 def _refuse_bad_config(module: ModuleType) -> None:
@@ -49,6 +52,8 @@ def _refuse_bad_config(module: ModuleType) -> None:
                 if request.read(config) is not None:
                     seams.check()
             except ConfigError as error:
+                if ray.is_initialized():  # inside an actor an exit would hide the message
+                    raise
                 # SystemExit is one line on stderr and exit code 1; Hydra would print a traceback.
                 raise SystemExit(f"verl_stare: {error}") from None
             return original(config, *args, **kwargs)
@@ -92,6 +97,8 @@ def _extend_trainers(module: ModuleType) -> None:
     def extended(base: type) -> type:
         from verl_stare.bridge.trainer import StareMixin
 
+        if issubclass(base, StareMixin):  # derived from one that was extended before
+            return base
         return type(f"Stare{base.__name__}", (StareMixin, base), {})
 
     _replace(module, "get_trainer_cls", lambda original: lambda name: extended(original(name)))

@@ -86,5 +86,6 @@ def stare_loss(
         rollout_is_weights=rollout_is_weights,
     )
     response = response_mask != 0
-    mean_weight = (weights * response).sum() / response.sum().clamp(min=1)
+    # 1 for a micro-batch of padding rows, since verl's mean counts micro-batches alike.
+    mean_weight = 1 + ((weights - 1) * response).sum() / response.sum().clamp(min=1)
     return loss, {**metrics, "actor/stare_token_weight": mean_weight.item()}

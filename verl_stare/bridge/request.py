@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -54,7 +53,15 @@ class Request:
         toggles += [f"loss_mode={NAME}"] * self.in_actor
         where = "the actor's loss" if self.in_actor else "the advantages"
         gate = "mean sampled surprisal (bypass mode)" if self.sampled_entropy else "mean entropy"
-        return f"{' and '.join(toggles)}; weights in {where}, gate on {gate}; {self.settings}"
+        settings = ", ".join(f"{key}={value}" for key, value in self.effective().items())
+        return f"{' and '.join(toggles)}; weights in {where}, gate on {gate}; {settings}"
+
+    def effective(self) -> dict[str, Any]:
+        """The settings that have an effect in this run, defaults included."""
+        settings = self.settings.to_mapping()
+        if not self.in_advantages:
+            del settings["base_estimator"]
+        return settings
 
 
 def read(config: DictConfig) -> Request | None:
@@ -88,8 +95,13 @@ def base_estimator(config: DictConfig) -> str | None:
     """The estimator that stands in for `stare`, None if that was not asked for; checks nothing."""
     if OmegaConf.select(config, ESTIMATOR) != NAME:
         return None
-    default = {field.name: field.default for field in dataclasses.fields(StareConfig)}
-    return str(OmegaConf.select(config, f"{PREFIX}.base_estimator") or default["base_estimator"])
+    default = StareConfig().base_estimator
+    settings = OmegaConf.select(config, PREFIX)
+    return (
+        str(settings.get("base_estimator") or default)
+        if isinstance(settings, DictConfig)
+        else default
+    )
 
 
 @contextmanager
@@ -132,7 +144,19 @@ def _check_run(config: DictConfig, request: Request, written: Mapping[str, Any])
         raise ConfigError(
             f"trainer.use_v1={use_v1}: {toggle} needs verl's V1 trainer, allowed: True"
         )
+    distillation = "distillation.distillation_loss.use_task_rewards"
+    if OmegaConf.select(config, "distillation.enabled") and not OmegaConf.select(
+        config, distillation
+    ):
+        raise ConfigError(f"{distillation}=False: no advantage is used then, allowed: True")
+    actual = str(OmegaConf.select(config, ESTIMATOR))
     settings = request.settings
+    base = settings.base_estimator if request.in_advantages else actual
+    if base == "gae" and OmegaConf.select(config, "algorithm.use_pf_ppo"):
+        raise ConfigError(
+            "algorithm.use_pf_ppo=True: it resamples rows after their advantages are computed, so "
+            "that other data of theirs no longer fit, allowed: False"
+        )
     if settings.scope == "micro_batch" and not request.in_actor:
         raise ConfigError(
             f"{PREFIX}.scope=micro_batch: the actor alone knows its micro-batches, "
@@ -140,13 +164,14 @@ def _check_run(config: DictConfig, request: Request, written: Mapping[str, Any])
         )
     if not request.in_advantages:
         if "base_estimator" in written:
-            actual = OmegaConf.select(config, ESTIMATOR)
             raise ConfigError(
                 f"{PREFIX}.base_estimator={settings.base_estimator}: has no effect with "
                 f"{ESTIMATOR}={actual}, allowed: {ESTIMATOR}={NAME}"
             )
+        if actual in CANNOT_BE_BASE:
+            raise ConfigError(f"{ESTIMATOR}={actual}: {CANNOT_BE_BASE[actual]}")
         return
-    _check_base(config, settings.base_estimator)
+    _check_base(config, base)
 
 
 def _check_base(config: DictConfig, base: str) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import transfer_queue as tq
 import verl
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 
 from verl_stare import __version__
 from verl_stare.algo import ControllerState, Decision, decide, weighted_advantages
+from verl_stare.algo.controller import acting_signs
 from verl_stare.bridge import advantages, loss, request, seams, state
 from verl_stare.metrics import compute_metrics
 
@@ -37,6 +38,9 @@ class StareMixin:
             self._stare_state = ControllerState.initial(self._stare.settings)
             versions = (__version__, verl.__version__)
             logger.info("verl_stare %s is active in verl %s: %s", *versions, self._stare.describe())
+            # Trackers record the configuration: with every setting that acts, defaults included.
+            with open_dict(config.algorithm):
+                config.algorithm[request.NAME] = self._stare.effective()
         super().__init__(config)  # pyright: ignore[reportCallIssue]
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
@@ -72,8 +76,9 @@ class StareMixin:
         self._stare_decision = (decision, after)
         metrics.update(compute_metrics(decision, **tokens, entropy=gate_on))
         if self._stare.settings.adaptive:
-            metrics["stare/amplify"] = self._stare_state.amplify
-            metrics["stare/attenuate"] = self._stare_state.attenuate
+            amplifies, attenuates = acting_signs(self._stare.settings)
+            metrics |= {"stare/amplify": self._stare_state.amplify} if amplifies else {}
+            metrics |= {"stare/attenuate": self._stare_state.attenuate} if attenuates else {}
         if self._stare.sampled_entropy:
             metrics["stare/entropy_is_sampled"] = 1.0
         if not self._stare.in_actor and not decision.changes_nothing:
