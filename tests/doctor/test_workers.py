@@ -4,11 +4,12 @@ import subprocess
 import sys
 
 import pytest
+from omegaconf import OmegaConf
 
 from tests.support import trainer
 from verl_stare.cli import main
 from verl_stare.doctor.report import fail, note, ok
-from verl_stare.doctor.workers import judge
+from verl_stare.doctor.workers import ask_every_node, judge, runtime_env
 
 OFF = "VERL_USE_EXTERNAL_PLUGINS=none switches the plugin off: allow stare"
 
@@ -58,14 +59,44 @@ def test_a_worker_is_looked_into(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.trainer
-def test_a_worker_has_the_environment_that_the_configuration_gives_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_every_node_of_a_running_cluster_is_looked_into(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    variable = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_PLUGINS=none"
-    assert main(["doctor", "--override", f"+{variable}"]) == 1
-    [failure] = [x for x in capsys.readouterr().out.splitlines() if x.startswith("  FAIL")]
-    assert failure.endswith(f"): {OFF}")
+    from ray.cluster_utils import Cluster
+
+    environment = trainer.environment(VERL_USE_EXTERNAL_MODULES="hide_stare")
+    names = ("PYTHONPATH", "VERL_USE_EXTERNAL_MODULES")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1, env_vars={name: environment[name] for name in names})
+        address = cluster.address
+        assert main(["doctor", "--address", address]) == 1
+    finally:
+        cluster.shutdown()
+    lines = capsys.readouterr().out.splitlines()
+    found = lines[lines.index(f"plugin inside Ray's workers ({address})") + 1 : -1]
+    amiss, well = sorted(found)
+    assert ": the plugin is active; python 3." in well
+    assert amiss.startswith("  FAIL  ")
+    assert amiss.endswith("): ModuleNotFoundError: No module named 'verl_stare'")
+
+
+def test_nodes_that_verl_cannot_use_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    node = {"NodeManagerHostname": "a", "NodeManagerAddress": "1", "Alive": True, "Resources": {}}
+    gone = {**node, "Alive": False, "Resources": {"CPU": 1.0}}
+    monkeypatch.setattr(ray, "nodes", lambda: [node, gone])
+    assert list(ask_every_node()) == [
+        note("a (1): has no CPU for verl's processes, not checked"),
+        fail("no node has a CPU for verl's processes"),
+    ]
+
+
+def test_the_workers_get_the_environment_of_the_configuration() -> None:
+    chosen = {"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {"MINE": "1"}}}}}
+    default = runtime_env(None)["env_vars"]
+    assert runtime_env(OmegaConf.create(chosen))["env_vars"] == {**default, "MINE": "1"}
 
 
 def test_other_versions_in_a_worker() -> None:

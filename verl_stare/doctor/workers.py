@@ -37,17 +37,17 @@ def check(address: str | None, config: Any) -> Iterator[Line]:
     place: dict[str, Any] = LOCAL if address is None else {"address": address}
     ray.init(
         **place,
-        runtime_env=_runtime_env(config),
+        runtime_env=runtime_env(config),
         log_to_driver=False,
         logging_level=logging.ERROR,
     )
     try:
-        yield from _ask_every_node()
+        yield from ask_every_node()
     finally:
         ray.shutdown()
 
 
-def _runtime_env(config: Any) -> dict[str, Any]:
+def runtime_env(config: Any) -> dict[str, Any]:
     """The environment that verl's entry point gives to its workers."""
     from omegaconf import OmegaConf
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
@@ -59,7 +59,8 @@ def _runtime_env(config: Any) -> dict[str, Any]:
     return merged
 
 
-def _ask_every_node() -> Iterator[Line]:
+def ask_every_node() -> Iterator[Line]:
+    """The findings of one worker on each node that verl can use, of the Ray connected to."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
