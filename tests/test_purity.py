@@ -24,7 +24,7 @@ def test_pure_layers_load_no_trainer(module: str) -> None:
 
 
 def test_the_package_itself_loads_nothing_heavy() -> None:
-    loaded = loaded_by("import verl_stare, verl_stare.presets")
+    loaded = loaded_by("import verl_stare, verl_stare.presets, verl_stare.cli, verl_stare.doctor")
     assert not loaded & {*FORBIDDEN, "torch", "numpy", "omegaconf"}
 
 

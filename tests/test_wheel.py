@@ -49,6 +49,8 @@ def test_a_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
     place, trainer = done.stdout.split()[-2:]
     assert Path(place).is_relative_to(site)
     assert trainer == "StarePPOTrainerSync"
+    doctor = [str(tmp_path / "venv" / "bin" / "verl-stare"), "doctor", "--no-ray"]
+    subprocess.run(doctor, cwd=tmp_path, env=environment, check=True)
     composed = subprocess.run(
         [
             str(python),

@@ -129,6 +129,11 @@ def intact(module: ModuleType) -> bool:
     return all(expected)
 
 
+def problems() -> list[tuple[str, str]]:
+    """What was reported so far: the part of this package, and the message."""
+    return list(_problems)
+
+
 def check() -> None:
     """Import every module that is extended.
 
