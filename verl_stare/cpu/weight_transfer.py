@@ -22,6 +22,7 @@ ANSWER_SECONDS = 120
 _MODULE = "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer"
 # Ray sets it in every worker of a node, and vLLM's processes inherit it from theirs.
 _NODE = "RAY_RAYLET_PID"
+_made: list[Any] = []
 
 
 def install() -> None:
@@ -36,6 +37,7 @@ def _wrap(module: ModuleType) -> None:
         has(module, f"{receiver}.__init__", ("self", "zmq_handle")),
         has(module, f"{sender}._init_socket", ("self",)),
         has(module, f"{sender}._init_buffer", ("self",)),
+        has(module, "create_shared_memory", ("size", "name")),
         has(module, f"{sender}.async_send_weights", ("self", "weights")),
     ]
     if not all(parts):
@@ -44,6 +46,7 @@ def _wrap(module: ModuleType) -> None:
         (f"{sender}.__init__", _own_socket),
         (f"{receiver}.__init__", _own_socket),
         (f"{sender}._init_socket", _limit_waiting),
+        ("create_shared_memory", _remember),
         (f"{sender}._init_buffer", _unlink_once_open),
         (f"{sender}.async_send_weights", _explain_silence),
     ):
@@ -64,18 +67,29 @@ def _limit_waiting(
     import zmq
 
     wrapped(*args, **kwargs)
-    sender.socket.setsockopt(zmq.RCVTIMEO, ANSWER_SECONDS * 1000)
+    # Sending waits too, for a receiver that has not connected yet.
+    for option in (zmq.SNDTIMEO, zmq.RCVTIMEO):
+        sender.socket.setsockopt(option, ANSWER_SECONDS * 1000)
+    # And so would the end of the process, for what was not received.
+    sender.socket.setsockopt(zmq.LINGER, 0)
 
 
-def _unlink_once_open(
-    wrapped: Any, sender: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
-    # The receiver answers this when it has opened the file.
-    wrapped(*args, **kwargs)
-    if sender.shm is not None:
-        sender.shm.unlink()
-        # verl does so at the end.
-        sender.shm.unlink = lambda: None
+def _remember(wrapped: Any, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    memory = wrapped(*args, **kwargs)
+    _made.append(memory)
+    return memory
+
+
+def _unlink_once_open(wrapped: Any, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        # Makes the file, and returns when the receiver has opened it.
+        wrapped(*args, **kwargs)
+    finally:
+        while _made:
+            memory = _made.pop()
+            memory.unlink()
+            # verl does so again at the end, unless this has failed.
+            memory.unlink = lambda: None
 
 
 def _explain_silence(
