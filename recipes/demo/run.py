@@ -119,7 +119,8 @@ def _claim(settings: Settings, out: Path) -> None:
         "rollout": train.rollout(),
     }
     if path.exists():
-        before = {"rollout": "hf", **json.loads(path.read_text())}
+        before = json.loads(path.read_text())
+        before.setdefault("rollout", "hf")
         if before != now:
             raise DemoError(f"{out} holds a run with {before}, not {now}: choose another OUT")
         return
