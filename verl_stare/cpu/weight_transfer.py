@@ -4,7 +4,7 @@
   machine would get each other's weights. Here it holds the cluster's node process as well.
 - A process that is killed during a transfer leaves its file in /dev/shm. Here the file loses its
   name as soon as both sides have opened it, so that the system frees it with the processes.
-- If vLLM's worker dies, the trainer waits for its answer forever. Here it fails after a while.
+- If vLLM's worker fails or dies, the trainer waits for it forever. Here it fails after a while.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import wrapt
 from verl_stare.cpu.activation import has
 
 # Far more than a transfer takes; a dead worker is no reason to hurry.
-ANSWER_SECONDS = 120
+ANSWER_SECONDS = 300
 _MODULE = "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer"
 # Ray sets it in every worker of a node, and vLLM's processes inherit it from theirs.
 _NODE = "RAY_RAYLET_PID"
