@@ -4,6 +4,7 @@
 #   bash tests/run_tests.sh                         everything
 #   bash tests/run_tests.sh -m "not trainer"        without the runs of verl's trainer
 #   bash tests/run_tests.sh -n 0                    one test at a time
+#   ROLLOUT=vllm bash tests/run_tests.sh            with vLLM as the rollout, in .venv-vllm
 set -euo pipefail
 # shellcheck source=../recipes/demo/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../recipes/demo/environment.sh"

@@ -28,6 +28,14 @@ def test_the_package_itself_loads_nothing_heavy() -> None:
     assert not loaded & {*FORBIDDEN, "torch", "numpy", "omegaconf"}
 
 
+def test_a_vllm_that_is_no_rollout_of_ours_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    register = "from verl_stare.vllm_plugin import register; register()"
+    monkeypatch.delenv("VERL_PLATFORM", raising=False)
+    assert not loaded_by(register) & {*FORBIDDEN, "torch", "vllm"}
+    monkeypatch.setenv("VERL_PLATFORM", "nvidia")
+    assert not loaded_by(register) & {*FORBIDDEN, "torch", "vllm"}
+
+
 def test_the_plugin_loads_no_trainer_module_of_verl() -> None:
     code = (
         "import sys, verl; "

@@ -1,7 +1,8 @@
 """The demo's stages in order: data, model, one training run an arm, report.
 
-Settings come from the environment (STEPS, SEED, OUT, ARMS; see recipes/run_stare_demo.sh), extra
-arguments are Hydra overrides for every arm. A stage that is done is not repeated.
+Settings come from the environment (STEPS, SEED, OUT, ARMS, ROLLOUT; see
+recipes/run_stare_demo.sh), extra arguments are Hydra overrides for every arm. A stage that is done
+is not repeated.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ def _settings(overrides: list[str]) -> Settings:
     arms = tuple(dict.fromkeys(os.environ["ARMS"].split()))
     if not arms or not set(arms) <= set(train.ARMS):
         raise DemoError(f"ARMS={os.environ['ARMS']!r}: allowed are {', '.join(train.ARMS)}")
+    if train.rollout() not in train.PRESETS:
+        raise DemoError(f"ROLLOUT={train.rollout()!r}: allowed are {', '.join(train.PRESETS)}")
     return Settings(_positive("STEPS"), _positive("SEED"), arms, tuple(overrides))
 
 
@@ -110,9 +113,14 @@ def _run(settings: Settings, out: Path, lock: int) -> int:
 def _claim(settings: Settings, out: Path) -> None:
     """Refuse to continue a folder whose checkpoints belong to other settings."""
     path = out / "settings.json"
-    now = {"seed": settings.seed, "overrides": list(settings.overrides)}
+    now = {
+        "seed": settings.seed,
+        "overrides": list(settings.overrides),
+        "rollout": train.rollout(),
+    }
     if path.exists():
         before = json.loads(path.read_text())
+        before.setdefault("rollout", "hf")
         if before != now:
             raise DemoError(f"{out} holds a run with {before}, not {now}: choose another OUT")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -17,6 +18,14 @@ from children import run
 HERE = Path(__file__).resolve().parent
 # Both arms have the settings of STARE; the estimator decides whether they are used.
 ARMS = {name: ["+stare=demo", f"algorithm.adv_estimator={name}"] for name in ("grpo", "stare")}
+
+# Our preset for each rollout.
+PRESETS = {"hf": "tiny", "vllm": "vllm"}
+
+
+def rollout() -> str:
+    """The rollout that ROLLOUT names, `hf` by default."""
+    return os.environ.get("ROLLOUT") or "hf"
 
 
 def finished_steps(checkpoints: Path) -> int:
@@ -57,7 +66,7 @@ def train(arm: str, steps: int, seed: int, out: Path, overrides: list[str], lock
         *("-m", "verl.trainer.main_ppo"),
         f"hydra.searchpath=[pkg://verl_stare.presets,{_quoted(f'file://{HERE}/config')}]",
         f"hydra.run.dir={_quoted(out / 'hydra' / arm)}",
-        *("+cpu=tiny", "+demo=arithmetic"),
+        *(f"+cpu={PRESETS[rollout()]}", "+demo=arithmetic"),
         *ARMS[arm],
         f"demo.out={_quoted(out)}",
         f"demo.seed={seed}",

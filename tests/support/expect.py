@@ -12,6 +12,7 @@ OPEN = ["+algorithm.stare.target_entropy=100", "+algorithm.stare.amplify=2.0"]
 MICRO = [
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={0}",
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={0}",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={0}",
 ]
 
 

@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 SUPPORT = Path(__file__).resolve().parent
 ROOT = SUPPORT.parents[1]
+# What generates; tests/run_tests.sh passes it on and chooses the environment.
+ROLLOUT = os.environ.get("ROLLOUT") or "hf"
+PRESET = {"hf": "tiny", "vllm": "vllm"}[ROLLOUT]
+hf_only = pytest.mark.skipif(
+    ROLLOUT != "hf",
+    reason="compares runs that must have equal rollouts: only hf's are, bit for bit",
+)
+vllm_only = pytest.mark.skipif(ROLLOUT != "vllm", reason="tests vLLM: ROLLOUT=vllm runs it")
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class Run:
 # 8 prompts of 8 samples with at most 16 new tokens, one gradient step each.
 SMALL = [
     "hydra.searchpath=[pkg://verl_stare.presets]",
-    "+cpu=tiny",
+    f"+cpu={PRESET}",
     "data.train_batch_size=8",
     "data.max_prompt_length=40",
     "data.max_response_length=16",

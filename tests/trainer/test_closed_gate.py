@@ -9,7 +9,7 @@ from tests.support.same import same
 from tests.support.trainer import Assets, Run
 from tests.trainer.conftest import STEPS
 
-pytestmark = pytest.mark.trainer
+pytestmark = [pytest.mark.trainer, trainer.hf_only]
 
 SAVE = f"trainer.save_freq={STEPS}"
 

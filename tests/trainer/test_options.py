@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.support import trainer
-from tests.support.expect import ESTIMATOR, LOSS, OPEN, has, stare_acted
+from tests.support.expect import ESTIMATOR, LOSS, OPEN, has, micro_batches, stare_acted
 from tests.support.trainer import SUPPORT, Assets
 
 pytestmark = pytest.mark.trainer
@@ -38,6 +38,7 @@ def test_dynamic_sampling_with_kl_in_the_reward(tmp_path: Path, assets: Assets) 
         *ESTIMATOR,
         *OPEN,
         "actor_rollout_ref.rollout.n=2",
+        *micro_batches(16),
         "algorithm.filter_groups.enable=True",
         "algorithm.filter_groups.metric=acc",
         "algorithm.use_kl_in_reward=True",

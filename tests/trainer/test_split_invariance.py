@@ -9,7 +9,7 @@ from tests.support import trainer
 from tests.support.trainer import Assets, Run
 from tests.trainer.conftest import OPEN_GATE
 
-pytestmark = pytest.mark.trainer
+pytestmark = [pytest.mark.trainer, trainer.hf_only]
 
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={0}"
 LOG_PROB = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={0}"

@@ -25,10 +25,10 @@ def selection_size(count: int, top_fraction: float) -> int:
 def surprisal_threshold(surprisal: Tensor, top_fraction: float) -> float:
     """The surprisal that a token has to exceed to be among the top P.
 
-    It lies half-way between the k-th and the (k+1)-th largest value, k = `selection_size`: a token
-    whose surprisal is computed again, with another rounding, stays on its side. Without ties exactly
-    k tokens exceed it. A group of equal values that would reach past k stays out as a whole, so that
-    the order of rows never decides. (A collapsed policy has many tokens of surprisal 0.)
+    It lies half-way between the k-th and the (k+1)-th largest value, k = `selection_size`, so that
+    a token whose surprisal is computed again, and rounded otherwise, stays on its side. Without
+    ties exactly k tokens exceed it. A group of equal values that would reach past k stays out as a
+    whole: the order of rows never decides. (A collapsed policy has many tokens of surprisal 0.)
 
     Args:
         surprisal: (tokens,), nats: the candidates of one side of the whole batch. Values that are

@@ -41,6 +41,10 @@ def install() -> None:
     platform.register()
     registration.install()
     if asked():
+        from verl_stare.cpu import vllm_version, weight_transfer
+
         # verl registers its FSDP engines for the devices cuda and npu only.
         os.environ.setdefault("VERL_ENGINE_DEVICE", "cuda")
         patches.install()
+        vllm_version.install()
+        weight_transfer.install()
