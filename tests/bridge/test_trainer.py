@@ -404,6 +404,33 @@ def test_state_is_looked_for_where_verl_resumed_from(
     assert trainer._checkpoint_folder() == tmp_path / expected
 
 
+def test_a_damaged_state_stops_the_resumed_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    overrides = [*STARE, f"trainer.default_local_dir={tmp_path}"]
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        config = compose("ppo_trainer", overrides=overrides)
+    cls = get_trainer_cls("sync")
+    trainer = cls.__new__(cls)
+    monkeypatch.setattr(trainer_base.PPOTrainer, "__init__", lambda self, config: None)
+    trainer.__init__(config)
+    trainer.config = config
+    for step in (0, 4):
+        monkeypatch.setattr(
+            trainer_base.PPOTrainer,
+            "_load_checkpoint",
+            lambda self, step=step: setattr(self, "global_steps", step),
+        )
+        path = tmp_path / f"global_step_{step}" / "verl_stare.json"
+        path.parent.mkdir()
+        path.write_text("{")
+        if step == 0:
+            trainer._load_checkpoint()  # from scratch: nothing is read
+        else:
+            with pytest.raises(RuntimeError, match="is not the state of STARE at step 4"):
+                trainer._load_checkpoint()
+
+
 def test_the_schedule_moves_with_the_actors_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     _, metrics, _ = advantages(
         monkeypatch,
