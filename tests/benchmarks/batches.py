@@ -15,7 +15,7 @@ class Batch:
     Attributes:
         lengths: (sequences,).
         surprisal, advantages, entropy: (tokens,), float32, row after row.
-        response_mask: (tokens,), int64.
+        response_mask: (tokens,), bool, as the driver has it by then.
     """
 
     lengths: Tensor
@@ -60,5 +60,5 @@ def make(sequences: int, longest: int, seed: int = 0) -> Batch:
         surprisal=surprisal,
         advantages=torch.randn(sequences, generator=generator).repeat_interleave(lengths),
         entropy=surprisal * torch.rand(tokens, generator=generator),
-        response_mask=torch.ones(tokens, dtype=torch.long),
+        response_mask=torch.ones(tokens, dtype=torch.bool),
     )

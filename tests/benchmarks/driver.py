@@ -94,7 +94,7 @@ def arithmetic(batch: batches.Batch, rounds: int) -> dict[str, Any]:
         "padded selection": lambda: references.padded_selection(*three, **settings),
         "padded micro-batches of 4": lambda: references.padded_micro_batches(4, *three, **settings),
         "verl's GRPO advantage": lambda: references.verl_grpo(
-            rewards, padded["response_mask"], GROUP
+            rewards, padded["response_mask"].long(), GROUP
         ),
     }
     return {

@@ -85,7 +85,7 @@ def _store(batch: Batch, group: int) -> Any:
         np.random.default_rng(0).integers(0, 2, rows).astype(np.float32)
     )
     fields = {
-        "response_mask": batch.response_mask,
+        "response_mask": batch.response_mask.long(),
         "rm_scores": rewards,
         "rollout_log_probs": -batch.surprisal,
         "old_log_probs": -batch.surprisal,

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from verl_stare.algo.layout import Array, array, chunks, nonzero
@@ -84,10 +85,10 @@ class _ExactMean:
         # Both are NaN if any value is.
         if values.size and not (values.min() > -math.inf and values.max() <= _ENTROPY_CEILING):
             values = values[np.isfinite(values)].clip(max=_ENTROPY_CEILING)
-        # Rounding makes the entropy of a certain token negative at times.
-        units = np.maximum(values, 0)
-        units *= _UNITS_PER_NAT
-        self._units += float(np.rint(units, out=units).sum(dtype=np.float64))
+        # Rounding makes the entropy of a certain token negative at times. (torch's clamp and sum in
+        # double precision take two thirds of NumPy's time.)
+        units = torch.as_tensor(values).clamp(min=0).mul_(_UNITS_PER_NAT).round_()
+        self._units += float(units.sum(dtype=torch.float64))
         self._count += values.size
 
     def nats(self) -> float:

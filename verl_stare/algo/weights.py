@@ -207,7 +207,7 @@ def _set(ones: Array, where: Array, weight: float) -> None:
     if weight < 0.5:
         ones[where] = weight
         return
-    # Twice as fast, and as exact: ω - 1 is a number of the same precision if ω >= 1/2 (Sterbenz).
+    # Thrice as fast, and as exact: ω - 1 is a number of the same precision if ω >= 1/2 (Sterbenz).
     excess = where.astype(ones.dtype)
     excess *= ones.dtype.type(weight) - ones.dtype.type(1)
     ones += excess
