@@ -23,6 +23,7 @@ def install() -> None:
     for hook, module in (
         (_process_group, "verl.utils.distributed"),
         (_no_pinned_offload, "verl.workers.engine.fsdp.transformer_impl"),
+        (_copies_of_weights, "verl.utils.fsdp_utils"),
         (_critic_attention, "verl.utils.model"),
         (_poll_often, "verl.trainer.ppo.v1.replay_buffer"),
         (_keep_order, "verl.trainer.ppo.v1.replay_buffer"),
@@ -50,6 +51,20 @@ def _no_pinned_offload(module: ModuleType) -> None:
     # to offload from a CPU, so there is no policy.
     if has(module, "CPUOffloadPolicy", ()):
         module.CPUOffloadPolicy = lambda *_, **__: None  # pyright: ignore
+
+
+def _copies_of_weights(module: ModuleType) -> None:
+    # The asynchronous trainer keeps the weights of a step's start with `.cpu()`, which copies from
+    # an accelerator but not from a CPU: the kept weights would follow the optimizer.
+    name = "fsdp2_sharded_save_to_cpu"
+    if not has(module, name, ("model",)):
+        return
+
+    def wrapper(wrapped: Any, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        shards, layout = wrapped(*args, **kwargs)
+        return {name: (shard.clone(), spec) for name, (shard, spec) in shards.items()}, layout
+
+    wrapt.wrap_function_wrapper(module, name, wrapper)
 
 
 def _critic_attention(module: ModuleType) -> None:
