@@ -26,7 +26,7 @@ import math
 import numpy as np
 from torch import Tensor
 
-from verl_stare.algo.layout import Array, array, chunks, nonzero
+from verl_stare.algo.layout import Array, array, chunks, finite_where, nonzero
 from verl_stare.algo.weights import Decision, high_quadrants, signed
 
 
@@ -49,8 +49,8 @@ def compute_metrics(
     parts = chunks(array(surprisal), array(advantages), array(response_mask), array(entropy))
     for scores, gains, mask, entropies in parts:
         response = nonzero(mask)
-        finite = _finite(scores, response)
-        all_finite = finite & _finite(gains, response) & _finite(entropies, response)
+        finite = finite_where(scores, response)
+        all_finite = finite & finite_where(gains, response) & finite_where(entropies, response)
         positive, negative = high_quadrants(decision, scores, gains, response)
         counts = int(np.count_nonzero(positive)), int(np.count_nonzero(negative))
         tokens += (some := int(np.count_nonzero(response)))
@@ -91,13 +91,6 @@ def _excess(
             side_count = int(np.count_nonzero(signed(advantages, side.sign) & used))
             excess += (side.low - 1.0) * (side_count - high)
     return excess
-
-
-def _finite(values: Array, response: Array) -> Array:
-    """The response tokens whose value is finite; `response` itself where that is all of them."""
-    # One NaN or infinity shows in the sum. One that overflows only costs the look at each.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return response if math.isfinite(float(values.sum())) else response & np.isfinite(values)
 
 
 def _sum_where(values: Array, mask: Array) -> float:

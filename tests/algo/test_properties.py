@@ -82,8 +82,11 @@ def weigh(config: StareConfig, batch: dict[str, torch.Tensor]) -> torch.Tensor:
 def reference(config: StareConfig, rows: Rows) -> list[float]:
     """The same weights, one token at a time, with sorting and Python's exact arithmetic."""
     tokens = [token for row in rows for token in row]
+    # An entropy is rounded as single precision rounds it with 16 added.
     entropies = [
-        Fraction(round(max(t[3], 0) * 2**20), 2**20) for t in tokens if t[2] and math.isfinite(t[3])
+        Fraction(float(np.float32(t[3]) + np.float32(16))) - 16
+        for t in tokens
+        if t[2] and math.isfinite(t[3])
     ]
     gate_open = bool(entropies) and sum(entropies) / len(entropies) < config.target_entropy
     table = {

@@ -90,6 +90,9 @@ def arithmetic(batch: batches.Batch, rounds: int) -> dict[str, Any]:
         "reweight, O1": partial(reweight, CONFIG),
         "reweight, C2": partial(reweight, BOTH),
         "metrics": lambda: compute_metrics(decision, **batch.flat, entropy=batch.entropy),
+        "prototype with kthvalue": lambda: references.jagged_prototype(
+            **batch.flat, entropy=batch.entropy, **settings
+        ),
         "padded pass": lambda: padded["advantages"] * 1.1,
         "padded selection": lambda: references.padded_selection(*three, **settings),
         "padded micro-batches of 4": lambda: references.padded_micro_batches(4, *three, **settings),

@@ -10,6 +10,32 @@ import torch
 from torch import Tensor
 
 
+def jagged_prototype(
+    surprisal: Tensor,
+    advantages: Tensor,
+    response_mask: Tensor,
+    entropy: Tensor,
+    *,
+    top_fraction: float,
+    amplify: float,
+) -> Tensor:
+    """Weighted advantages in torch alone, by `kthvalue` of the positive tokens.
+
+    Args:
+        surprisal, advantages, response_mask, entropy: (tokens,).
+    """
+    response = response_mask.bool()
+    mean_entropy = float(entropy[response].double().mean())
+    side = (advantages > 0) & response & surprisal.isfinite()
+    values = surprisal[side]
+    size = max(1, math.ceil(top_fraction * values.numel()))
+    threshold = values.kthvalue(values.numel() - size).values
+    weights = torch.ones_like(advantages)
+    if mean_entropy < math.inf:
+        weights[side & (surprisal > threshold)] = amplify
+    return advantages * weights
+
+
 def padded_selection(
     surprisal: Tensor,
     advantages: Tensor,

@@ -6,19 +6,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from verl_stare.algo.layout import Array, array, chunks, nonzero
 from verl_stare.algo.selection import finite, threshold_of
-from verl_stare.algo.weights import Decision, QuadrantWeights
+from verl_stare.algo.weights import Decision, QuadrantWeights, signed
 from verl_stare.config import StareConfig
 
-# Entropies are added as whole multiples of 2^-20 nats in double precision, which is exact below
-# 2^33 nats: the same sum in every order, so no packing or permutation of the batch can flip the
-# gate. 64 nats is the entropy of 10^27 equal choices; at that ceiling it takes 2^27 tokens.
-_UNITS_PER_NAT = 2.0**20
-_ENTROPY_CEILING = 64.0
+# With 16 added, an entropy in single precision is a multiple of 2^-19 nats, and adding those up in
+# double precision is exact (to 10^9 tokens): the same sum in every order, so that no packing or
+# permutation of the batch can flip the gate.
+_SHIFT = np.float32(16.0)
 
 
 @dataclass(frozen=True)
@@ -63,36 +61,38 @@ def batch_entropy(entropy: Tensor, response_mask: Tensor) -> float:
 
     Args:
         entropy: nats, any layout; non-finite values are left out, each value is rounded to a
-            multiple of 2^-20 nats (1e-6).
+            multiple of 2^-19 nats (2e-6).
         response_mask: the same layout, 0 for padding and tool output.
 
     Returns:
         Nats; NaN if no token counts.
     """
     mean = _ExactMean()
-    for values, mask in chunks(array(entropy), array(response_mask)):
+    for values, mask in chunks(_single(entropy), array(response_mask)):
         mean.add(values, nonzero(mask))
     return mean.nats()
 
 
 class _ExactMean:
     def __init__(self) -> None:
-        self._units, self._count = 0.0, 0
+        self._shifted, self._count = 0.0, 0
 
     def add(self, values: Array, used: Array) -> None:
         if not used.all():
             values = values[used]
-        # Both are NaN if any value is.
-        if values.size and not (values.min() > -math.inf and values.max() <= _ENTROPY_CEILING):
-            values = values[np.isfinite(values)].clip(max=_ENTROPY_CEILING)
-        # Rounding makes the entropy of a certain token negative at times. (torch's clamp and sum in
-        # double precision take two thirds of NumPy's time.)
-        units = torch.as_tensor(values).clamp(min=0).mul_(_UNITS_PER_NAT).round_()
-        self._units += float(units.sum(dtype=torch.float64))
+        with np.errstate(invalid="ignore"):
+            shifted = float((values + _SHIFT).sum(dtype=np.float64))
+        if not math.isfinite(shifted):
+            self.add(values, np.isfinite(values))
+            return
+        self._shifted += shifted
         self._count += values.size
 
     def nats(self) -> float:
-        return self._units / _UNITS_PER_NAT / self._count if self._count else math.nan
+        if self._count == 0:
+            return math.nan
+        # Rounding makes the entropy of a certain token negative at times.
+        return max(0.0, self._shifted / self._count - float(_SHIFT))
 
 
 def decide(
@@ -123,25 +123,27 @@ def decide(
         ValueError: the tensors have different numbers of elements.
     """
     scores, gains, mask = array(surprisal), array(advantages), array(response_mask)
-    entropies = array(entropy)
+    entropies = _single(entropy)
     if not scores.shape == gains.shape == mask.shape == entropies.shape:
         raise ValueError(
             "surprisal, advantages, response_mask and entropy must share one layout; elements: "
             f"{scores.size}, {gains.size}, {mask.size}, {entropies.size}"
         )
     mean = _ExactMean()
-    positive: list[Array] = []
-    negative: list[Array] = []
-    acts_on_positive, acts_on_negative = acting_signs(config)
+    acting = [sign for sign, acts in zip((1, -1), acting_signs(config), strict=True) if acts]
+    candidates: dict[int, list[Array]] = {sign: [] for sign in acting}
     for some_scores, some_gains, some_mask, some_entropies in chunks(
         scores, gains, mask, entropies
     ):
         response = nonzero(some_mask)
         mean.add(some_entropies, response)
-        if acts_on_positive:
-            positive.append(finite(some_scores[(some_gains > 0) & response]))
-        if acts_on_negative:
-            negative.append(finite(some_scores[(some_gains < 0) & response]))
+        for sign, found in candidates.items():
+            found.append(finite(some_scores[signed(some_gains, sign) & response]))
+    thresholds = {
+        sign: threshold_of(np.concatenate(found), config.top_fraction)
+        for sign, found in candidates.items()
+        if found
+    }
     mean_entropy = mean.nats()
     decision = Decision(
         # A NaN (no token to judge by) compares false: the gate stays closed.
@@ -149,16 +151,16 @@ def decide(
         batch_entropy=mean_entropy,
         target_entropy=config.target_entropy,
         weights=quadrant_weights(config, state),
-        positive_threshold=_threshold(positive, config.top_fraction),
-        negative_threshold=_threshold(negative, config.top_fraction),
+        positive_threshold=thresholds.get(1, math.inf),
+        negative_threshold=thresholds.get(-1, math.inf),
         top_fraction=config.top_fraction,
         scope=config.scope,
     )
     return decision, state.next(config, mean_entropy)
 
 
-def _threshold(side: list[Array], top_fraction: float) -> float:
-    return threshold_of(np.concatenate(side), top_fraction) if side else math.inf
+def _single(entropy: Tensor) -> Array:
+    return array(entropy).astype(np.float32, copy=False)
 
 
 def quadrant_weights(config: StareConfig, state: ControllerState) -> QuadrantWeights:

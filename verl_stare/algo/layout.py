@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,6 +51,13 @@ def chunks(*arrays: Array) -> Iterator[tuple[Array, ...]]:
     """Views of `arrays` (tokens,), `CHUNK` tokens at a time."""
     for start in range(0, arrays[0].size, CHUNK):
         yield tuple(values[start : start + CHUNK] for values in arrays)
+
+
+def finite_where(values: Array, mask: Array) -> Array:
+    """Where `mask` holds and `values` are finite; `mask` itself if they all are."""
+    # One NaN or infinity shows in the sum of squares. One that overflows only costs a closer look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return mask if math.isfinite(float(np.dot(values, values))) else mask & np.isfinite(values)
 
 
 def nonzero(mask: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from verl_stare.algo.layout import Array, array, chunks, flat, like, nonzero
+from verl_stare.algo.layout import Array, array, chunks, finite_where, flat, like, nonzero
 
 
 @dataclass(frozen=True)
@@ -220,4 +220,4 @@ def signed(advantages: Array, sign: int) -> Array:
 
 def _above(surprisal: Array, threshold: float) -> Array:
     # A token whose log-prob is -inf exceeds every threshold, and is never selected.
-    return (surprisal > threshold) & (surprisal < math.inf)
+    return finite_where(surprisal, surprisal > threshold)
