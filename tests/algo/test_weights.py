@@ -50,10 +50,8 @@ def test_a_closed_gate_leaves_every_weight_at_one() -> None:
     assert (token_weights(closed, *BATCH) == 1).all()
     assert (micro_batch_weights(closed, *BATCH) == 1).all()
     # What would have been selected is still known, for the metrics.
-    assert (
-        high_quadrants(closed, SURPRISAL.numpy(), ADVANTAGES.numpy(), MASK.numpy() != 0)[0].sum()
-        == 1
-    )
+    surprisal, advantages, mask = (tensor.flatten().numpy() for tensor in BATCH)
+    assert high_quadrants(closed, surprisal, advantages, mask != 0)[0].sum() == 1
 
 
 def test_weights_of_one_and_empty_selections_change_nothing() -> None:
