@@ -63,7 +63,7 @@ ensure_environment() {
   echo "Installing verl_stare and what it needs (some minutes the first time)"
   # One line a package, so that one sees it going on.
   "$PY" -m pip install --disable-pip-version-check --progress-bar off \
-    --constraint "$CONSTRAINTS" --editable "${ROOT}[$extra]" "${more[@]}" |
+    --constraint "$CONSTRAINTS" --editable "${ROOT}[$extra]" ${more[@]+"${more[@]}"} |
     { grep --line-buffered -E '^(Collecting|Installing|Successfully)' || true; }
   [ "${PIPESTATUS[0]}" = 0 ] || return 1
   if [ "$ROLLOUT" = vllm ]; then

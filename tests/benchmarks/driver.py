@@ -21,9 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("VERL_PLATFORM", "cpu")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import numpy as np
 import torch
 from tqdm import tqdm
@@ -48,6 +45,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--longest", type=int, nargs="+", default=[8192, 32768])
     parser.add_argument("--rounds", type=int, default=7, help="timed calls of each")
     options = parser.parse_args(argv)
+    # Before verl is loaded; a process that only imports this module is left alone.
+    os.environ.setdefault("VERL_PLATFORM", "cpu")
     torch.set_num_threads(1)
 
     from tests.benchmarks import trainer

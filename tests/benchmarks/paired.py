@@ -11,6 +11,7 @@ takes about a second, so that this is where STARE's cost weighs most.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import subprocess
@@ -85,6 +86,7 @@ def _run(arm: str, steps: int, out: Path, pair: int) -> tuple[int, list[dict[str
     logs = out / "logs"
     before = set(logs.glob(f"{arm}.*.jsonl"))
     lock = os.open(out / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     overrides = [
         *OPEN,
         "trainer.save_freq=-1",

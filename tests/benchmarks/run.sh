@@ -12,9 +12,9 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../recipes/demo/environment.sh"
 
 ensure_environment dev
-cd "$ROOT"
-OUT=${OUT:-$ROOT/outputs/benchmarks}
+OUT=$(realpath -m "${OUT:-$ROOT/outputs/benchmarks}")
 mkdir -p "$OUT"
+cd "$ROOT"
 export OMP_NUM_THREADS=1
 
 benchmark() {

@@ -6,14 +6,14 @@ from tests.benchmarks import batches, clock, driver, paired, references
 
 
 def test_the_arithmetic_of_a_small_batch() -> None:
-    figures = driver.arithmetic(batches.make(24, 20_000), rounds=1)
+    figures = driver.arithmetic(batches.make(24, 100_000), rounds=1)
     assert figures["selected"] == figures["expected"] > 0
-    # Two arrays of the batch's tokens, and what a chunk takes.
-    assert figures["peak_arrays"] < 2 + 10 * 2**16 / figures["tokens"]
+    # A chunk is a twentieth of so small a batch.
+    assert figures["peak_arrays"] < 2
     assert set(figures["reused_memory"]) == set(figures["fresh_memory"])
     shares = figures["recovered_by_micro_batches"]
     assert 0 < shares["1"] <= shares["64"] == 1.0
-    figures |= {"longest": 20_000, "trainer": {"verl": 1.0, "stare": 1.25, "added": 0.25}}
+    figures |= {"longest": 100_000, "trainer": {"verl": 1.0, "stare": 1.25, "added": 0.25}}
     assert "0.250 of verl's own added, 2.50 % of a step of 10 s" in driver.table(figures)
 
 

@@ -14,6 +14,12 @@ MICRO = [
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={0}",
     "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu={0}",
 ]
+DYNAMIC = [
+    "actor_rollout_ref.actor.use_dynamic_bsz=True",
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=256",
+    "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=True",
+    "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=256",
+]
 
 
 def micro_batches(size: int) -> list[str]:
@@ -21,7 +27,7 @@ def micro_batches(size: int) -> list[str]:
 
 
 def stare_acted(run: Run, steps: int, *, in_actor: bool = False, selected: float = 0.15) -> None:
-    """Every step of `run` was weighted, and cost no more forward passes than it should."""
+    """Every step of `run` was weighted, without an entropy in the actor's update."""
     assert run.output.count("is active in verl") == 1
     assert len(run.metrics) == steps
     for step in run.metrics:

@@ -3,14 +3,11 @@
 import pytest
 
 from tests.support import trainer
+from tests.support.expect import ESTIMATOR, OPEN
 from tests.support.trainer import Assets, Run
 
 STEPS = 3
-OPEN_GATE = [
-    "algorithm.adv_estimator=stare",
-    "+algorithm.stare.target_entropy=100",
-    "+algorithm.stare.amplify=2.0",
-]
+OPEN_GATE = [*ESTIMATOR, *OPEN]
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,9 @@ def test_an_open_gate_changes_the_weights_and_is_logged(grpo: Run, open_gate: Ru
     # The first batch is the same, and our token mean is verl's under token-mean.
     assert ours["stare/batch_entropy"] == pytest.approx(base["actor/entropy"], abs=1e-6)
     assert ours["actor/entropy"] == base["actor/entropy"]
+    # The same stages, so no forward pass more.
+    stages = [{key for key in step if key.startswith("timing_s/")} for step in (ours, base)]
+    assert stages[0] == stages[1]
     for step in open_gate.metrics:
         assert step["stare/gate_open"] == 1.0
         assert 0.01 < step["stare/selected_share"] < 0.1

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.support import trainer
-from tests.support.expect import ESTIMATOR, LOSS, OPEN, micro_batches, stare_acted
+from tests.support.expect import DYNAMIC, ESTIMATOR, LOSS, OPEN, micro_batches, stare_acted
 from tests.support.trainer import Assets, Run
 
 pytestmark = pytest.mark.trainer
 
 
+@trainer.hf_only
 def test_the_first_step_is_that_of_weighted_advantages(
     tmp_path: Path, assets: Assets, open_gate: Run
 ) -> None:
@@ -39,10 +40,7 @@ def test_ranks_rows_and_epochs_that_do_not_divide(tmp_path: Path, assets: Assets
         "actor_rollout_ref.rollout.n=3",
         "actor_rollout_ref.actor.ppo_mini_batch_size=4",
         "actor_rollout_ref.actor.ppo_epochs=2",
-        "actor_rollout_ref.actor.use_dynamic_bsz=True",
-        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=256",
-        "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=True",
-        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=256",
+        *DYNAMIC,
     )
     # Off-policy from the second mini-batch on: fewer or more tokens exceed the thresholds.
     assert len(run.metrics) == 2
@@ -58,7 +56,7 @@ def test_lora_with_selection_inside_micro_batches(tmp_path: Path, assets: Assets
         tmp_path,
         assets,
         2,
-        *ESTIMATOR,
+        "algorithm.adv_estimator=grpo",
         *LOSS,
         *OPEN,
         "+algorithm.stare.scope=micro_batch",

@@ -11,7 +11,7 @@ from tests.support.expect import ESTIMATOR, LOSS
 from tests.support.same import same
 from tests.support.trainer import Assets, Run
 
-pytestmark = pytest.mark.trainer
+pytestmark = [pytest.mark.trainer, trainer.hf_only]
 
 SETTINGS = [
     *ESTIMATOR,
@@ -35,6 +35,11 @@ def straight(tmp_path_factory: pytest.TempPathFactory, assets: Assets) -> Run:
 def state(run: Run, step: int) -> dict:
     path = run.folder / "checkpoints" / f"global_step_{step}" / "verl_stare.json"
     return json.loads(path.read_text())
+
+
+def test_validation_runs_beside_it(straight: Run) -> None:
+    validated = [any(key.startswith("val-") for key in step) for step in straight.metrics]
+    assert validated == [False, True, False, True]
 
 
 def test_the_schedule_moves_and_is_saved_with_every_step(straight: Run) -> None:

@@ -6,24 +6,17 @@ import pytest
 import torch
 
 from tests.support import trainer
+from tests.support.expect import DYNAMIC, micro_batches
 from tests.support.trainer import Assets, Run
 from tests.trainer.conftest import OPEN_GATE
 
 pytestmark = [pytest.mark.trainer, trainer.hf_only]
 
-MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={0}"
-LOG_PROB = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={0}"
-DYNAMIC = [
-    "actor_rollout_ref.actor.use_dynamic_bsz=True",
-    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=256",
-    "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=True",
-    "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=256",
-]
 SPLITS = {
-    "micro-batches of 1": [MICRO.format(1), LOG_PROB.format(1)],
-    "micro-batches of 4": [MICRO.format(4), LOG_PROB.format(4)],
+    "micro-batches of 1": micro_batches(1),
+    "micro-batches of 4": micro_batches(4),
     "dynamic batch size": DYNAMIC,
-    "2 ranks": ["trainer.n_gpus_per_node=2", MICRO.format(8), LOG_PROB.format(8)],
+    "2 ranks": ["trainer.n_gpus_per_node=2", *micro_batches(8)],
 }
 
 
@@ -31,7 +24,7 @@ SPLITS = {
 def test_weights_do_not_depend_on_the_split(
     tmp_path: Path, assets: Assets, open_gate: Run, name: str
 ) -> None:
-    split = trainer.run(tmp_path, assets, 1, *OPEN_GATE, *SPLITS[name], record=True)
+    split = trainer.run(tmp_path, assets, 2, *OPEN_GATE, *SPLITS[name], record=True)
     expected, actual = open_gate.rows(1), split.rows(1)
     assert expected.keys() == actual.keys()
     assert len(expected) == 64

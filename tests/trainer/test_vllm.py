@@ -1,6 +1,8 @@
 """STARE through verl's trainer with vLLM: `ROLLOUT=vllm bash tests/run_tests.sh`."""
 
+import contextlib
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,13 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def shared_memory() -> set[str]:
-    """What vLLM, and verl's transfer of weights to it, may leave behind."""
-    return {
-        path.name for path in SHARED_MEMORY.iterdir() if path.name.startswith(("psm_", "verl_"))
-    }
+    """What vLLM, and verl's transfer of weights to it, may leave behind: files in nobody's use."""
+    used = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            used |= set(re.findall(r"/dev/shm/(\S+)", maps.read_text()))
+    names = {path.name for path in SHARED_MEMORY.iterdir()}
+    return {name for name in names - used if name.startswith(("psm_", "verl_"))}
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ verl's own checkpoint engines for that (nccl, nixl, mooncake, ...) need a GPU or
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import shutil
 import tempfile
@@ -48,6 +49,8 @@ class FileWeights(CheckpointEngine):
         self.finalize()
         if self.is_master:
             self._folder = Path(tempfile.mkdtemp(prefix="verl_stare_weights_"))
+            # In case the run ends before `finalize`.
+            atexit.register(self.finalize)
         return {"folder": self._folder}
 
     @classmethod
@@ -103,6 +106,7 @@ class FileWeights(CheckpointEngine):
     def finalize(self) -> None:
         if self.is_master and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+            atexit.unregister(self.finalize)
         self._folder = None
 
     @property

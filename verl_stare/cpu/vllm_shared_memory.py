@@ -13,6 +13,7 @@ from typing import Any
 
 import wrapt
 
+from verl_stare.bridge import seams
 from verl_stare.cpu.activation import has
 
 _MODULE = "vllm.distributed.device_communicators.shm_broadcast"
@@ -21,7 +22,12 @@ _NAME = "ShmRingBuffer.__init__"
 
 def install() -> None:
     """Wrap the constructor of vLLM's ring buffer."""
-    module = importlib.import_module(_MODULE)
+    try:
+        module = importlib.import_module(_MODULE)
+    except ImportError as error:
+        # Only tidiness is at stake.
+        seams.report(f"{_MODULE} cannot be imported ({error})", "tidying of /dev/shm")
+        return
     if has(module, _NAME, ("self", "n_reader", "max_chunk_bytes", "max_chunks", "name")):
         wrapt.wrap_function_wrapper(module, _NAME, _unlink_once_open)
 
