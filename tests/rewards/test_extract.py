@@ -1,0 +1,100 @@
+"""What a response answers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from verl_stare.rewards.boxes import last_boxed
+from verl_stare.rewards.extract import extract_answer, own_text
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (r"so \boxed{34}.", "34"),
+        (r"\boxed{1} and then \boxed{2}", "2"),
+        (r"\boxed{\frac{1}{\sqrt{2}}}", r"\frac{1}{\sqrt{2}}"),
+        (r"\boxed{5} or rather \boxed{6", "5"),
+        (r"{ \boxed{7} ", "7"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"\boxed {8}", "8"),
+        (r"\fbox{9}", "9"),
+        (r"\boxed{\boxed{3}}", r"\boxed{3}"),
+        ("no box", None),
+        (r"\boxed{", None),
+        ("}}}{", None),
+    ],
+)
+def test_the_last_complete_box(text: str, content: str | None) -> None:
+    assert last_boxed(text) == content
+
+
+@given(st.text(alphabet="ab{}\\ ", max_size=60), st.text(alphabet="xy1+", min_size=1, max_size=9))
+def test_a_box_at_the_end_is_found_whatever_precedes_it(before: str, answer: str) -> None:
+    # A backslash would escape what follows it.
+    assert last_boxed(f"{before.rstrip(chr(92))} \\boxed{{{answer}}}") == answer
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("#### 18", "18"),
+        ("#### $18", "$18"),
+        ("6 * 3 = 18\n#### 18.", "18."),
+        ("Answer: 34", "34"),
+        ("**Answer:** 34", "34"),
+        ("**Answer**: 34", "34"),
+        ("Final Answer: $34$", "$34$"),
+        (r"Answer: \(34\)", r"\(34\)"),
+        ("Answer: 34. I hope it is correct.", "34"),
+        ("The answer is 3.5 because of that.", "3.5 because of that."),
+        ("The answer is $3.5$ because of that.", "$3.5$"),
+        ("The final answer is: **12**", "12"),
+        ("<answer> 7 </answer>", "7"),
+        ("<answer>6</answer> no, <answer>7</answer>", "7"),
+        (r"<answer>\boxed{7}</answer>", "7"),
+        ("Answer: 5\nAnswer: 6", "6"),
+        ("答案：42", "42"),
+        (r"Answer: 5, or in a box: \boxed{6}", "6"),
+        ("<think>maybe Answer: 3</think>\nAnswer: 4", "4"),
+        (r"maybe \boxed{3}</think> it is \boxed{4}", "4"),
+    ],
+)
+def test_marked_answers(response: str, answer: str) -> None:
+    found = extract_answer(response)
+    assert found.text == answer
+    assert found.formatted
+
+
+@pytest.mark.parametrize(
+    "response",
+    ["", "it is 34", r"<think> I guess \boxed{3}", r"<think>\boxed{3}</think> it is 3", "\x00"],
+)
+def test_no_answer(response: str) -> None:
+    assert extract_answer(response).text == ""
+    assert not extract_answer(response).formatted
+
+
+def test_lenient_takes_the_last_number() -> None:
+    found = extract_answer("4 and 5 make 1,009, I think", lenient=True)
+    assert (found.text, found.formatted) == ("1,009", False)
+    assert extract_answer("nothing", lenient=True).text == ""
+    assert extract_answer(r"\boxed{7} of 9", lenient=True).text == "7"
+
+
+@pytest.mark.parametrize("tag", ["tool_response", "interpreter"])
+def test_output_of_tools_is_not_the_models(tag: str) -> None:
+    printed = rf"<{tag}>\boxed{{1}}</{tag}>"
+    assert extract_answer(printed).text == ""
+    assert extract_answer(rf"\boxed{{2}} {printed}").text == "2"
+    assert extract_answer(rf"{printed} so \boxed{{3}} {printed}").text == "3"
+    # Never closed, as when the response was cut off.
+    assert extract_answer(rf"\boxed{{2}} <{tag}> \boxed{{1}}").text == "2"
+    # A tool that prints the closing tag still speaks.
+    assert extract_answer(rf"<{tag}></{tag}> \boxed{{1}} </{tag}>").text == ""
+    assert own_text(f"a<{tag}>b</{tag}>c") == "ac"
+
+
+def test_an_answer_is_found_at_the_end_of_a_long_response() -> None:
+    assert extract_answer("word " * 100_000 + r"\boxed{5}").text == "5"
+    assert extract_answer("word " * 100_000 + "Answer: 5").text == "5"

@@ -1,0 +1,169 @@
+"""The processes that do the algebra: killable, none left over, no memory kept."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from verl_stare.rewards import pool
+
+ENDLESS = ("5^{5^{5^{5}}}", r"\sqrt{2}")
+
+
+@pytest.fixture
+def one():
+    made = pool.Pool(1)
+    yield made
+    made.close()
+
+
+def children(pid: int) -> set[int]:
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+        if parent == pid:
+            found |= {int(stat.parent.name)} | children(int(stat.parent.name))
+    return found
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(pids: set[int], within: float = 10.0) -> bool:
+    deadline = time.monotonic() + within
+    while any(map(running, pids)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_request_is_cut_short_and_the_next_is_answered(one: pool.Pool) -> None:
+    assert one.equal(r"\sqrt{8}", r"2\sqrt{2}", 5.0) is True
+    assert one.equal(*ENDLESS, 0.2) is None
+    assert one.equal(r"\sqrt{8}", r"2\sqrt{2}", 5.0) is True
+    assert one.equal(r"\sqrt{8}", r"3\sqrt{2}", 5.0) is False
+
+
+def test_workers_load_neither_the_trainer_nor_torch() -> None:
+    code = (
+        "import sys; import verl_stare.rewards.worker, verl_stare.rewards.algebra;"
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"verl", "ray", "hydra", "torch", "transformers"}
+
+
+def test_a_worker_that_is_killed_is_replaced(one: pool.Pool) -> None:
+    assert one.equal("1+i", "i+1", 5.0) is True
+    victims = children(os.getpid())
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
+    assert gone(victims)
+    # The process was gone before it could be asked: it is started again.
+    assert one.equal("2+i", "i+2", 5.0) is True
+
+
+def test_closing_leaves_no_process(one: pool.Pool) -> None:
+    before = children(os.getpid())
+    one.equal(r"\sqrt{2}", r"\sqrt{3}", 5.0)
+    started = children(os.getpid()) - before
+    assert len(started) == 2  # the one that holds the libraries, and its child
+    one.close()
+    assert gone(started)
+
+
+SCRIPT = """
+import os, signal, sys
+from verl_stare.rewards import equivalent, pool
+assert equivalent(r"\\sqrt{8}", r"2\\sqrt{2}").equal
+sys.path.insert(0, sys.argv[1])
+from tests.rewards.test_pool import children
+print(*children(os.getpid()), flush=True)
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[2] == "killed while it computes":
+    import threading
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    equivalent("5^{5^{5^{5}}}", r"\\sqrt{2}", time_limit=2.0)
+"""
+
+
+@pytest.mark.parametrize("end", ["at its end", "killed", "killed while it computes"])
+def test_workers_end_with_whoever_asks(end: str) -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, root, end], capture_output=True, text=True, timeout=120
+    )
+    started = {int(pid) for pid in done.stdout.split()}
+    assert len(started) >= 2, done.stderr
+    assert gone(started)
+
+
+def test_threads_share_the_processes() -> None:
+    shared = pool.Pool(2)
+    before = children(os.getpid())
+    questions = [(rf"\sqrt{{{4 * n}}}", rf"2\sqrt{{{n}}}") for n in range(2, 26)]
+    wrong = [(rf"\sqrt{{{4 * n}}}", rf"3\sqrt{{{n}}}") for n in range(2, 26)]
+    with ThreadPoolExecutor(12) as threads:
+        verdicts = list(threads.map(lambda pair: shared.equal(*pair, 10.0), questions + wrong))
+    started = children(os.getpid()) - before
+    shared.close()
+    assert verdicts == [True] * len(questions) + [False] * len(wrong)
+    assert len(started) <= 4
+
+
+def test_a_forked_process_makes_its_own() -> None:
+    assert pool.equal("3+i", "i+3", 5.0) is True
+    mine = pool.get()
+    child = os.fork()
+    if child == 0:
+        verdict = pool._pool is None and pool.equal(r"\sqrt{12}", r"2\sqrt{3}", 30.0) is True
+        pool.get().close()
+        os._exit(0 if verdict else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pool.get() is mine
+    assert pool.equal("4+i", "i+4", 5.0) is True
+
+
+def test_what_took_too_long_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Slow:
+        def equal(self, one: str, other: str, seconds: float) -> None:
+            asked.append(seconds)
+
+    monkeypatch.setattr(pool, "get", Slow)
+    assert pool.equal("slow", "question", 3.0) is None
+    assert pool.equal("slow", "question", 3.0) is None
+    assert asked == [3.0]
+    assert pool.equal("slow", "question", 9.0) is None
+    assert asked == [3.0, 9.0]
+
+
+def test_a_worker_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = pool.Pool(1)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(pool.Unavailable, match=r"verl_stare\.rewards\.worker does not start"):
+        broken.equal("1+i", "i+1", 5.0)
+
+
+@pytest.mark.parametrize("written", ["0", "many", "65", "-1"])
+def test_number_of_processes(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    monkeypatch.setenv(pool.PROCESSES_VARIABLE, written)
+    with pytest.raises(ValueError, match=f"{pool.PROCESSES_VARIABLE}='{written}': allowed are"):
+        pool._size()
+    monkeypatch.setenv(pool.PROCESSES_VARIABLE, "3")
+    assert pool._size() == 3

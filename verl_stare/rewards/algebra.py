@@ -1,0 +1,235 @@
+"""Whether two formulas are equal. Runs in the worker process only: it may take for ever or die.
+
+Formulas are read by math-verify's parser (latex2sympy2_extended). Values are then compared to 38
+digits, since its own comparison rounds to six decimals, and so takes 1/2004! for 1/2006! and 7e-12
+for 8e-12; formulas with variables are compared in the same way at several points. math-verify
+compares inequalities and sets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import sympy
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
+from math_verify import verify
+from sympy.core.function import AppliedUndef
+from sympy.core.relational import Relational
+
+from verl_stare.rewards.numbers import read_number
+
+# Of sympy, whose types say little.
+Expr: TypeAlias = Any
+
+DIGITS = 50
+# Relative; far above the error of 50 digits and far below any difference of two written answers.
+_SAME = sympy.Float(10) ** -38
+_POINTS = 5
+_CONVERSION = ConversionConfig(
+    interpret_as_mixed_fractions=False,
+    interpret_contains_as_eq=False,
+    lowercase_symbols=False,
+)
+_INTEGER_FUNCTIONS = (
+    sympy.floor,
+    sympy.ceiling,
+    sympy.factorial,
+    sympy.binomial,
+    sympy.gamma,
+    sympy.Mod,
+)
+_PRIMES = re.compile(r"([a-zA-Z])('+)")
+_WARM_UP = [
+    (r"\frac{x+2}{7}", r"\frac{x}{7}+\frac{2}{7}"),
+    (r"3\sqrt{13}", r"\sqrt{117}"),
+    (r"2\pi-\sqrt[3]{7}", r"\frac{\sqrt{3}+1}{2}i"),
+    (r"-34x-45y+20z-100=0", r"34x+45y-20z+100=0"),
+    (r"f(x)=x^{2}-2x+2", r"\sin(2 t)e^{-\frac{t}{RC}}+C_{1}"),
+    (r"\binom{2n}{n}+\lfloor\frac{n}{2}\rfloor", r"\log_{2} n + \ln 2 + n! + |n|"),
+]
+
+
+def warm_up() -> None:
+    """Fill the parser's tables and sympy's caches, which every forked child then has."""
+    for one, other in _WARM_UP:
+        equal(one, other)
+
+
+def equal(one: str, other: str) -> bool:
+    """Whether two formulas in normalised LaTeX are equal; False if either cannot be read."""
+    try:
+        return _equal(one, other)
+    # The parser and sympy raise all there is, on text that a model wrote.
+    except Exception:
+        return False
+
+
+def _equal(one: str, other: str) -> bool:
+    first, second = _read(one), _read(other)
+    if _is_scalar(first) and _is_scalar(second):
+        for text, number, value in ((one, first, second), (other, second, first)):
+            decimal = read_number(text)
+            if decimal is not None and decimal.places is not None and not value.free_symbols:
+                exact = _value(value)
+                if not exact.is_real:
+                    return False
+                return decimal.stands_for(_fraction(exact)) or _same(_value(number), exact)
+        return _same_formula(first, second)
+    if isinstance(first, sympy.Eq) and isinstance(second, sympy.Eq):
+        return _proportional(_left_minus_right(first), _left_minus_right(second)) is not None
+    if isinstance(first, Relational) and isinstance(second, Relational):
+        factor = _proportional(_below(first), _below(second))
+        if factor is not None:
+            return bool(factor > 0) and _is_strict(first) == _is_strict(second)
+    if _is_scalar(first) or _is_scalar(second):
+        return False
+    return all(
+        verify(gold, answer, float_rounding=12, allow_set_relation_comp=True, timeout_seconds=None)
+        for gold, answer in ((first, second), (second, first))
+    )
+
+
+@lru_cache(maxsize=256)
+def _read(text: str) -> Expr:
+    # The parser drops primes, and with them the difference between y' and y.
+    text = _PRIMES.sub(lambda match: f"{match[1]}_{{prime{len(match[2])}}}", text)
+    text = re.sub(r"\\text\s*\{\s*([^{}]*?)\s*\}", r"\1", text).replace("°", "").replace("%", "")
+    expression: Expr = latex2sympy(
+        text, is_real=False, normalization_config=None, conversion_config=_CONVERSION
+    )
+    if isinstance(expression, sympy.MatrixBase):
+        return expression
+    # Decimals are the fractions that they denote.
+    floats = {number: sympy.Rational(str(number)) for number in expression.atoms(sympy.Float)}
+    named = {
+        function: sympy.Symbol(f"<{function}>")
+        for function in expression.atoms(AppliedUndef, sympy.Derivative)
+    }
+    expression = expression.xreplace({**floats, **named})
+    # Plain symbols: the parser's may carry assumptions.
+    return expression.xreplace(
+        {
+            s: sympy.I if s.name == "i" else sympy.Symbol(s.name)
+            for s in expression.atoms(sympy.Symbol)
+        }
+    )
+
+
+def _is_scalar(expression: object) -> bool:
+    return isinstance(expression, sympy.Expr) and not isinstance(
+        expression, sympy.MatrixBase | sympy.MatrixExpr
+    )
+
+
+def _value(expression: Expr) -> Expr:
+    return sympy.N(expression, DIGITS)
+
+
+def _finite(value: Expr) -> bool:
+    return bool(value.is_number and value.is_finite)
+
+
+def _fraction(value: Expr) -> Fraction:
+    rational: Expr = sympy.Rational(value)
+    return Fraction(int(rational.p), int(rational.q))
+
+
+def _same(one: Expr, other: Expr) -> bool:
+    """Whether two numbers agree; False unless both are finite."""
+    if not (_finite(one) and _finite(other)):
+        return False
+    if one == other:
+        return True
+    scale = max(abs(one), abs(other))
+    # What cancels to zero is left with no exact digit.
+    difference = abs(one - other)
+    return bool(difference <= _SAME * scale)
+
+
+def _same_formula(one: Expr, other: Expr) -> bool:
+    if one == other:
+        return True
+    if not one.free_symbols and not other.free_symbols:
+        return _same(_value(one), _value(other)) or _vanishes(one - other)
+    usable = 0
+    for point in _points(one, other):
+        first, second = (_value(expression.subs(point)) for expression in (one, other))
+        if not (_finite(first) and _finite(second)):
+            continue
+        usable += 1
+        if not _same(first, second) and not _vanishes((one - other).subs(point)):
+            return False
+    return usable >= 2
+
+
+def _vanishes(expression: Expr) -> bool:
+    """Whether a number cancels to zero: more and more digits leave no exact one."""
+    value = sympy.N(expression, DIGITS, maxn=8 * DIGITS)
+    return value.is_number and all(
+        part == 0 or (part.is_Float and part._prec == 1) for part in value.as_real_imag()
+    )
+
+
+def _points(*expressions: Expr) -> Iterator[dict[Any, Any]]:
+    """Points at which to compare: variables stand for positive numbers; for whole ones where a
+    function of whole numbers occurs; for either sign where a modulus asks for it."""
+    symbols = sorted(set().union(*(e.free_symbols for e in expressions)), key=str)
+    whole = any(e.has(*_INTEGER_FUNCTIONS) or _sign_power(e) for e in expressions)
+    signed = any(e.has(sympy.Abs, sympy.sign) for e in expressions)
+    draw = random.Random(20_260_619)
+    for number in range(_POINTS + (4 if whole or signed else 0)):
+        if whole:
+            yield {s: sympy.Integer(draw.randint(1, 9 + number)) for s in symbols}
+            continue
+        values = [
+            sympy.Rational(draw.randint(1_001, 2_999), draw.randint(907, 1_009)) for _ in symbols
+        ]
+        if signed and number % 2:
+            values = [-value for value in values]
+        yield dict(zip(symbols, values, strict=True))
+
+
+def _sign_power(expression: Expr) -> bool:
+    return any(
+        p.base.is_number and p.base.is_negative
+        for p in expression.atoms(sympy.Pow)
+        if p.exp.free_symbols
+    )
+
+
+def _left_minus_right(equation: Expr) -> Expr:
+    return sympy.fraction(sympy.together(equation.lhs - equation.rhs))[0]
+
+
+def _below(relation: Expr) -> Expr:
+    return relation.gts - relation.lts if hasattr(relation, "gts") else relation.lhs - relation.rhs
+
+
+def _is_strict(relation: Expr) -> bool:
+    return isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
+
+
+def _proportional(one: Expr, other: Expr) -> Expr | None:
+    """The constant c, not zero, with one = c * other; None if there is none."""
+    if one.free_symbols != other.free_symbols or not one.free_symbols:
+        return None
+    ratios = []
+    for point in itertools.islice(_points(one, other), _POINTS):
+        top, bottom = _value(one.subs(point)), _value(other.subs(point))
+        if (
+            top.is_number
+            and bottom.is_number
+            and top.is_finite
+            and bottom.is_finite
+            and bottom != 0
+        ):
+            ratios.append(top / bottom)
+    if len(ratios) < 3 or ratios[0] == 0 or not all(_same(r, ratios[0]) for r in ratios):
+        return None
+    return ratios[0]

@@ -1,0 +1,105 @@
+r"""What a response answers: the box, or what a marker announces, in the model's own text.
+
+In this order: the last complete `\boxed{}`; else the last of `#### x`, `<answer>x</answer>` and
+`Answer: x` (also "the answer is x"); else, leniently, the last number. Text of tools is left out
+first, then whatever precedes the end of the reasoning (`</think>`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from verl_stare.rewards.boxes import last_boxed
+
+# Longer answers are compared as they stand; nothing that long is a formula.
+LONGEST = 10_000
+
+_TOOL_TAGS = ("tool_response", "interpreter")
+_MARKERS = re.compile(
+    r"""
+      ^[ \t]*\#{4}[ \t]*(?P<hash>[^\n]+)
+    | <answer>(?P<tag>(?:(?!</?answer>).)*)</answer>
+    | (?:final[ \t]+)?\banswer\b[*_ \t]*(?:is\b[ \t]*)?[:：][*_ \t]*(?P<colon>[^\n]+)
+    | (?:final[ \t]+)?\banswer\b[ \t]+is\b[*_ \t]*(?P<verb>[^\n]+)
+    | 答案[ \t]*(?:是|为)?[ \t]*[:：]?[ \t]*(?P<chinese>[^\n]+)
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+_FORMULA = re.compile(r"\$\$?\s*[^$\s][^$]*\$\$?|\\\(.+?\\\)|\\\[.+?\\\]")
+_NUMBER = re.compile(r"-?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:/\d+)?%?")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found.
+
+    Attributes:
+        text: the answer as the model wrote it, without its marker; empty if there is none.
+        formatted: a box or a marker announced it, so the response has the form asked for.
+    """
+
+    text: str
+    formatted: bool
+
+
+def extract_answer(response: str, *, lenient: bool = False) -> Answer:
+    """The answer of a response, see the module's description.
+
+    Args:
+        response: the decoded response, of any length and content.
+        lenient: take the last number where nothing is marked; for models too small to keep a form.
+    """
+    text = _after_reasoning(own_text(response))
+    box = last_boxed(text)
+    if box is not None:
+        return Answer(box.strip(), True)
+    marked = _last_marked(text)
+    if marked:
+        return Answer(marked, True)
+    if lenient:
+        numbers = _NUMBER.findall(text[-LONGEST:])
+        if numbers:
+            return Answer(numbers[-1].rstrip(","), False)
+    return Answer("", False)
+
+
+def own_text(response: str) -> str:
+    """The response without the output of tools, which a model could make print its answer.
+
+    Tool output stands between `<tool_response>` or `<interpreter>` and the *last* closing tag
+    before the next opening one, so that a closing tag printed by the tool ends nothing. Output that
+    is never closed goes to the end.
+    """
+    for tag in _TOOL_TAGS:
+        opening, closing = f"<{tag}>", f"</{tag}>"
+        if opening not in response:
+            continue
+        own, *rest = response.split(opening)
+        response = own + "\n".join(part.rpartition(closing)[2] for part in rest if closing in part)
+    return response
+
+
+def _after_reasoning(text: str) -> str:
+    if "</think>" in text:
+        return text.rpartition("</think>")[2]
+    # Cut off while it reasoned: it has not answered yet.
+    return "" if "<think>" in text else text
+
+
+def _last_marked(text: str) -> str:
+    found = ""
+    # Answers come last; the bound keeps the search short in endless responses.
+    for match in _MARKERS.finditer(text[-LONGEST:]):
+        found = _sentence(match[match.lastgroup or 0]) or found
+    return found
+
+
+def _sentence(text: str) -> str:
+    """What a marker announces, up to the end of its sentence; the first formula if there is one."""
+    formula = _FORMULA.search(text)
+    if formula:
+        # Dollar signs around several formulas ("$1$ and $2$") are all part of the answer.
+        text = text[formula.start() :] if text.count("$") > 2 else formula.group()
+    text = re.split(r"\.\s", text, maxsplit=1)[0]
+    return text.strip().strip("*_").strip()

@@ -1,0 +1,157 @@
+r"""LaTeX and plain text of an answer in one spelling: `\dfrac12` and `\frac{1}{2}` alike."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_CHARACTERS = str.maketrans(
+    {
+        "−": "-", "–": "-", "—": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∗": "*",
+        "÷": "/", "π": r"\pi ", "∞": r"\infty ", "°": r"^\circ ", "º": r"^\circ ", "≤": r"\le ",
+        "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset ", "±": r"\pm ",
+        "√": r"\sqrt ", "²": "^2", "³": "^3", "∈": r"\in ", "½": r"\frac{1}{2}", "…": r"\ldots ",
+        "，": ",", "；": ";", "：": ":", "（": "(", "）": ")", "＝": "=", "。": ".", "、": ",",
+        "％": "%", "′": "'", "’": "'", "⁄": "/", "→": r"\to ", "θ": r"\theta ", "α": r"\alpha ",
+        "β": r"\beta ", "γ": r"\gamma ", "λ": r"\lambda ", "μ": r"\mu ", "ω": r"\omega ",
+        "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u3000": " ", "\u200b": "", "\x00": "",
+        "\ufeff": "",
+    }
+)  # fmt: skip
+
+_ROMAN = r"(?:text|textrm|mbox|hbox|mathrm|operatorname\*?)"
+_REWRITES = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in [
+        (r"\s+", " "),
+        # Size and spacing say nothing of the value. A thousands comma may carry a `\!`.
+        (r"\\(?:(?:display|text|script)style|(?:no)?limits|bf|rm|it|boldmath)(?![a-zA-Z])", ""),
+        (r"\\left\s*\.|\\right\s*\.", ""),
+        (r"\\(?:left|right|[bB]igg?[lrm]?)(?![a-zA-Z])", ""),
+        (r"\\phantom\{[^{}]*\}", ""),
+        (r"\{,\}|,\s*\\!\s*", ","),
+        (r"(?<!\\)\\!", ""),
+        (r"(?<!\\)\\[,;: ]|\\q?quad(?![a-zA-Z])|\\(?:thin|med|thick)?space(?![a-zA-Z])|~", " "),
+        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+        (r"\\[dt]binom(?![a-zA-Z])", r"\\binom"),
+        (r"<=|\\le(?:q|qslant)(?![a-zA-Z])", r"\\le "),
+        (r">=|\\ge(?:q|qslant)(?![a-zA-Z])", r"\\ge "),
+        (r"!=|\\neq(?![a-zA-Z])", r"\\ne "),
+        (r"\\(?:c?dots|dotsc|dotsb)(?![a-zA-Z])", r"\\ldots"),
+        (r"\.\.\.", r"\\ldots "),
+        (r"\\(?:varnothing|\{\s*\\\}|O)(?![a-zA-Z])", r"\\emptyset"),
+        (r"\\lbrace(?![a-zA-Z])", r"\\{"),
+        (r"\\rbrace(?![a-zA-Z])", r"\\}"),
+        (r"\\l[vV]ert|\\r[vV]ert|\\[lr]?vert|\\mid", "|"),
+        (r"\\prime", "'"),
+        (r"\^\s*\{\s*('(?: ?')*)\s*\}|\^\s*('+)", r"\1\2"),
+        (r"\^\s*\{\s*\\circ\s*\}|\^\s*\\circ(?![a-zA-Z])|\\degrees?(?![a-zA-Z])", "°"),
+        (r"\\%|\\percent", "%"),
+        (rf"\\{_ROMAN}\s*\{{\s*(e|i|d|ln|log|sin|cos|tan)\s*\}}", r" \1 "),
+        (r"\\(?:mathbf|boldsymbol|mathit|mathsf|mathcal|bm)(?![a-zA-Z])", ""),
+        (rf"\\(?:{_ROMAN}|text(?:bf|it|sf|up)|emph)(?![a-zA-Z])", r"\\text"),
+        (r"\\(?:begin|end)\{(?:array|aligned|align\*?|gathered|equation\*?)\}(?:\{[lcr|]*\})?", ""),
+        # Arguments without braces.
+        (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
+        (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
+        (r"\\frac\s*([a-zA-Z])\s*([a-zA-Z0-9])(?![a-zA-Z])", r"\\frac{\1}{\2}"),
+        (r"(\\frac\s*\{[^{}]*\})\s*(\d|[a-zA-Z](?![a-zA-Z]))", r"\1{\2}"),
+        (r"\\sqrt\s*(\d+|[a-zA-Z](?![a-zA-Z]))", r"\\sqrt{\1}"),
+        (r"\*\*", "^"),
+        (r"\\(?:approx|simeq|sim)(?![a-zA-Z])", "="),
+        (r"(?<!\\)\\[()\[\]]", " "),
+        # As programs and plain text write functions and constants.
+        (r"(?<![\\a-zA-Z.])(?:np|numpy|math|sympy|sp)\.(?=[a-zA-Z])", ""),
+        (r"(?<![\\a-zA-Z])a(?=(?:sin|cos|tan)h?\()", r"\\arc"),
+        (
+            r"(?<![\\a-zA-Z])(arc(?:sin|cos|tan)|(?:sin|cos|tan)h?|cot|sec|csc|ln|log|exp|sqrt|pi|infty)"
+            r"(?![a-zA-Z])",
+            r"\\\1",
+        ),
+        (r"(?<![\\a-zA-Z])(?:infinity|inf|oo)(?![a-zA-Z])", r"\\infty"),
+        (r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"),
+
+        (r"\s+", " "),
+    ]
+]  # fmt: skip
+# Of wrappers around an answer; more is no answer, and would take time.
+_LAYERS = 8
+_GREEK = re.compile(
+    r"(?:var)?(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|rho|sigma"
+    r"|tau|upsilon|phi|chi|psi|omega)",
+    re.IGNORECASE,
+)
+_SINGLE_BRACES = re.compile(r"(?<=[\^_])\{\s*(\w)\s*\}")
+_FENCES = re.compile(r"^```\w*\s*|\s*```$|^`|`$")
+_EMPHASIS = re.compile(r"^\*\*([^*]*)\*\*$")
+_COMMAND = re.compile(r"(\\[a-zA-Z]+) (?=[a-zA-Z])")
+
+
+@lru_cache(maxsize=4096)
+def normalise(text: str) -> str:
+    """One spelling of an answer; its value, units and structure stay as they are.
+
+    Lone surrogates become `?` and NULs go. Linear in the length of the text.
+    """
+    text = text.encode("utf-8", "replace").decode().translate(_CHARACTERS)
+    text = _EMPHASIS.sub(r"\1", _FENCES.sub("", text.strip()))
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    return _unwrap(text.strip())
+
+
+def key(text: str) -> str:
+    """What two spellings of the same formula share: no spaces, no braces around one character."""
+    text = _SINGLE_BRACES.sub(r"\1", text)
+    # The space after a command ends its name.
+    text = _COMMAND.sub("\\1\x00", text).replace(" ", "").replace("\x00", " ")
+    return text.replace(r"\text", "").replace(r"\cdot", "*").replace(r"\times", "*")
+
+
+def variables(text: str) -> frozenset[str]:
+    """Letters, Greek ones too, of a normalised formula; not e, i, d or the names of functions."""
+    letters = re.findall(r"\\([a-zA-Z]+)|([a-zA-Z])", text.replace("\\text", " "))
+    return frozenset(
+        letter or command for command, letter in letters if letter or _GREEK.fullmatch(command)
+    ) - {"e", "i", "d"}
+
+
+def _unwrap(text: str) -> str:
+    """Take off what surrounds a whole answer: dollar signs, emphasis, a final period, a box."""
+    for _ in range(_LAYERS):
+        before = text
+        text = text.strip().strip("*").strip()
+        # A period ends a sentence, and a decimal point has a digit before it: "18." is 18.
+        if text[-1:] in {".", ",", ";", ":"} and not text.endswith("\\,"):
+            text = text[:-1]
+        for opening in (r"\boxed{", r"\fbox{", "{"):
+            if text.startswith(opening) and matching(text, len(opening) - 1) == len(text) - 1:
+                text = text[len(opening) : -1]
+        if text == before:
+            break
+    return _dollars(text)
+
+
+def _dollars(text: str) -> str:
+    """Drop the signs that delimit formulas; keep a leading one that is money, as `\\$`."""
+    if "$" not in text:
+        return text
+    money = re.match(r"\\\$|-?\$(?=\s*-?[\d.])", text) is not None and (
+        text.startswith("\\$") or text.count("$") == 1
+    )
+    plain = text.replace("\\$", "").replace("$", "")
+    return ("\\$" if money else "") + plain.strip().strip(".,;").strip()
+
+
+def matching(text: str, start: int) -> int:
+    """Index of the bracket that closes the one at `start`, or -1. Intervals may mix `(` and `]`."""
+    depth = 0
+    for index in range(start, len(text)):
+        character = text[index]
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+            if depth == 0:
+                return index
+    return -1

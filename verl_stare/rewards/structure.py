@@ -1,0 +1,168 @@
+r"""An answer's structure: numbers and formulas in lists, tuples, intervals, sets, unions, matrices.
+
+Only the structure is read here; what stands at the leaves is compared by `equivalence`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from verl_stare.rewards.latex import matching
+from verl_stare.rewards.numbers import read_number
+from verl_stare.rewards.units import split_unit
+
+_DEEPEST = 8
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+_CONNECTOR = re.compile(
+    r"\s*,?\s*(?:\\text\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])|\\(?:land|lor|vee|wedge)(?![a-zA-Z]))\s*"
+)
+_MATRIX = re.compile(r"\\begin\{([pbvBV]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
+_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
+_PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-zA-Z])")
+_SEPARATORS = ",;"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A value without structure, and its unit (None where none is written)."""
+
+    text: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Several values. `kind`: `list`, `set`, `union` (order does not matter); brackets as written
+    (`()`, `(]`, `[)`, `[]`), `:` or `matrix RxC` (order matters)."""
+
+    kind: str
+    items: tuple[Node, ...]
+    unit: str | None = None
+
+    @property
+    def ordered(self) -> bool:
+        return self.kind not in {"list", "set", "union"}
+
+
+@dataclass(frozen=True)
+class Equation:
+    """`name = value` or any other equation, or a membership; `text` is the whole of it."""
+
+    left: str
+    right: Node
+    text: str
+    unit: str | None = None
+
+
+Node = Leaf | Group | Equation
+
+
+def read(text: str, depth: int = 0) -> Node:
+    """The structure of a normalised text. Nested deeper than eight levels, the rest is a leaf."""
+    text = text.strip()
+    if depth >= _DEEPEST or not text:
+        return Leaf(text)
+    items = _items(text)
+    if len(items) > 1:
+        return Group("list", tuple(read(item, depth + 1) for item in items))
+    return _single(items[0] if items else text, depth)
+
+
+def _single(text: str, depth: int) -> Node:
+    whole_text = _TEXT.fullmatch(text)
+    if whole_text is not None:
+        return read(whole_text[1], depth + 1)
+    if text.startswith("\\{") and text.endswith("\\}") and matching(text, 1) == len(text) - 1:
+        inner = text[2:-2]
+        if not re.search(r"\||:|\\(?:mid|colon)", inner):
+            return Group("set", tuple(read(item, depth + 1) for item in _items(inner)))
+        return Leaf(text)
+    matrix = _MATRIX.fullmatch(text)
+    if matrix is not None:
+        return _matrix(matrix[2], depth)
+    bracketed = _bracketed(text, depth)
+    if bracketed is not None:
+        return bracketed
+    for separator, kind in ((r"\cup", "union"), ("=", "="), (r"\in ", "="), (":", ":")):
+        parts = split_top(text, separator)
+        if len(parts) > 1 and all(parts):
+            if kind == "=":
+                return Equation(parts[0], read(parts[-1], depth + 1), text)
+            return Group(kind, tuple(read(part, depth + 1) for part in parts))
+    value, unit = split_unit(text)
+    if unit is None:
+        return Leaf(text)
+    node = read(value, depth + 1)
+    return replace(node, unit=node.unit or unit)
+
+
+def _bracketed(text: str, depth: int) -> Node | None:
+    if text[0] not in _OPENING or matching(text, 0) != len(text) - 1 or len(text) < 2:
+        return None
+    items = _items(text[1:-1])
+    if len(items) > 1 and text[0] != "{":
+        return Group(text[0] + text[-1], tuple(read(item, depth + 1) for item in items))
+    return read(text[1:-1], depth + 1)
+
+
+def _matrix(body: str, depth: int) -> Node:
+    rows = [row.split("&") for row in re.split(r"\\\\(?:\[[^\]]*\])?", body) if row.strip()]
+    items = tuple(read(cell, depth + 1) for row in rows for cell in row)
+    widths = {len(row) for row in rows}
+    shape = f"{len(rows)}x{widths.pop() if len(widths) == 1 else '?'}"
+    return Group(f"matrix {shape}", items)
+
+
+def _items(text: str) -> list[str]:
+    """The parts of a list at the top level, with `±` written out as two."""
+    parts = [part for piece in split_top(text, _SEPARATORS) for part in _connected(piece) if part]
+    written_out: list[str] = []
+    for part in parts:
+        # Inside of a set or a tuple it belongs to one of their items.
+        if _PLUS_MINUS.search(part) and not _enclosed(split_unit(part)[0]):
+            upper = _PLUS_MINUS.sub(lambda sign: "+" if sign[1] == "pm" else "-", part)
+            lower = _PLUS_MINUS.sub(lambda sign: "-" if sign[1] == "pm" else "+", part)
+            written_out += [upper, lower]
+        else:
+            written_out.append(part)
+    return written_out
+
+
+def _enclosed(part: str) -> bool:
+    if not part:
+        return False
+    start = 1 if part.startswith("\\{") else 0
+    return part[start] in _OPENING and matching(part, start) == len(part) - 1
+
+
+def _connected(piece: str) -> list[str]:
+    return [part.strip() for part in _CONNECTOR.split(piece)]
+
+
+def split_top(text: str, separators: str) -> list[str]:
+    """Split where no bracket is open: at a command or sign, or at any of `,;`.
+
+    A comma between groups of three digits is one of thousands if the text is a number as a whole.
+    """
+    if separators == _SEPARATORS:
+        if read_number(split_unit(text)[0]) is not None:
+            return [text]
+        pattern = re.compile(r"[,;]")
+    elif separators == "=":
+        pattern = re.compile(r"(?<![<>!\\])=")
+    else:
+        pattern = re.compile(re.escape(separators))
+    parts: list[str] = []
+    depth = start = 0
+    for token in re.finditer(rf"[(\[{{]|[)\]}}]|{pattern.pattern}", text):
+        piece = token.group()
+        if piece in "([{":
+            depth += 1
+        elif piece in ")]}":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            parts.append(text[start : token.start()].strip())
+            start = token.end()
+    parts.append(text[start:].strip())
+    return parts
