@@ -5,8 +5,7 @@ r"""The grader beside math-verify and verl's scorers: speed and errors on the sa
 Each pair is a response and a ground truth of the real evaluation sets. The response is the set's
 own solution, its boxes opened, with an answer at its end in the form that the scorer asks for:
 right ones in one of the ways of tests/support/renderings.py, wrong ones the ground truth of another
-problem of the same set. Right and wrong are known by construction; a wrong one that happens to have
-the same value is left out.
+problem of the same set. Right and wrong are known by construction, whatever any scorer says.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tqdm import tqdm
 from tests.support.real_golds import VARIABLE, Problem, problems
 from tests.support.renderings import renderings
 from verl_stare.files import replace_text
-from verl_stare.rewards import compute_score, equivalent
+from verl_stare.rewards import compute_score
 from verl_stare.rewards.boxes import last_boxed
 
 Pair = tuple[str, str, bool]
@@ -72,7 +71,7 @@ def make_pairs(sets: dict[str, list[Problem]], number: int, seed: int) -> list[P
             _, answer = draw.choice(list(renderings(problem.gold)))
         else:
             other = draw.choice(sets[problem.data_source]).gold
-            if equivalent(other, problem.gold).equal:
+            if other == problem.gold:
                 continue
             answer = rf"\boxed{{{other}}}"
         opened = re.sub(r"\\boxed", "", problem.solution)[-_SOLUTION:]
