@@ -71,8 +71,11 @@ def main(
     except ValueError as error:
         parser.error(str(error))
     try:
-        sources = _sources(args, datasets)
-        manifest = prepare(name, sources, options, args.out)
+        parts = _sources(args, datasets)
+        splits = _splits(args, parts)
+        trains = options.decontaminate and TRAIN in splits
+        options = replace(options, splits=splits, decontaminate=trains)
+        manifest = prepare(name, parts, options, args.out)
     except SourceError as error:
         sys.exit(f"{parser.prog}: error: {error}")
     except OSError as error:
@@ -209,9 +212,8 @@ def _asking(options: Options) -> Asking:
 
 def _sources(args: argparse.Namespace, datasets: Sequence[Dataset]) -> list[tuple[Dataset, Source]]:
     if len(datasets) == 1:
-        [dataset] = datasets
-        source = locate(args.source, args.revision, dataset.files)
-        return [(_with_split(dataset, source, args.split), source)]
+        dataset = replace(datasets[0], unnamed=args.split)
+        return [(dataset, locate(args.source, args.revision, dataset.files))]
     chosen = {dataset.name: getattr(args, dataset.name) for dataset in datasets}
     return [
         (dataset, locate(chosen[dataset.name], None, dataset.files))
@@ -220,17 +222,23 @@ def _sources(args: argparse.Namespace, datasets: Sequence[Dataset]) -> list[tupl
     ]
 
 
-def _with_split(dataset: Dataset, source: Source, split: str | None) -> Dataset:
-    """Check that the files say which split they are of, where the set has several."""
-    unclear = [file for file in source.files if dataset.split_of(source.name(file)) is None]
-    if not unclear:
-        return dataset
-    if split is None:
-        raise SourceError(
-            f"{unclear[0]}: its name does not say which of {', '.join(dataset.splits)} it is: "
-            "name it with --split"
-        )
-    return replace(dataset, splits=(split,))
+def _splits(args: argparse.Namespace, parts: Sequence[tuple[Dataset, Source]]) -> tuple[str, ...]:
+    """The split asked for, or those that the sources' files are of.
+
+    Raises:
+        SourceError: a file does not say of which it is.
+    """
+    found = set()
+    for dataset, source in parts:
+        for file in source.files:
+            split = dataset.split_of(source.name(file))
+            if split is None:
+                raise SourceError(
+                    f"{file}: its name does not say which of {', '.join(dataset.splits)} it is: "
+                    "name it with --split"
+                )
+            found.add(split)
+    return (args.split,) if args.split else tuple(s for s in parts[0][0].splits if s in found)
 
 
 def _options(args: argparse.Namespace, datasets: Sequence[Dataset]) -> Options:
@@ -315,7 +323,8 @@ def _parser(name: str, description: str, datasets: Sequence[Dataset]) -> argpars
     parser.add_argument(
         "--split",
         choices=head.splits,
-        help=f"write this one alone (default: all of {', '.join(head.splits)})",
+        help="write this one alone, and take files whose name has none to be of it (default: all "
+        f"that there are of {', '.join(head.splits)})",
     )
     parser.add_argument("--limit", type=_positive, metavar="N", help="keep N rows of a split")
     parser.add_argument("--seed", type=int, default=1, help="draws them (default 1)")

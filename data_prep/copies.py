@@ -50,7 +50,8 @@ class Copies:
 
     def _add_dicts(self, start: int, batch: Sequence[dict[str, Any]]) -> Iterator[Numbered]:
         for row, item in enumerate(batch, start):
-            if self._is_new([item.get(name) for name in _key(self._forms, list(item))], row, 1):
+            key = [leaf for name in _key(self._forms, list(item)) for leaf in _flat(item.get(name))]
+            if self._is_new(key, row, 1):
                 yield row, item
 
     def _add_arrow(self, start: int, batch: pa.RecordBatch) -> Iterator[Numbered]:
@@ -74,6 +75,15 @@ class Copies:
 def _key(forms: Forms, columns: Sequence[str]) -> tuple[str, ...]:
     """The first of `forms` that `columns` has; all columns for a row without some."""
     return next((form for form in forms if set(form) <= set(columns)), tuple(columns))
+
+
+def _flat(value: Any) -> list[Any]:
+    """`value` as `_leaves` gives it, and as it is where a list has another length than 1."""
+    if isinstance(value, dict):
+        return [leaf for child in value.values() for leaf in _flat(child)]
+    if isinstance(value, list) and len(value) == 1:
+        return _flat(value[0])
+    return [value]
 
 
 def _leaves(column: pa.Array) -> list[pa.Array] | None:

@@ -3,12 +3,12 @@ r"""Training rows that hold a problem of an evaluation set, found by the word 13
 Words are runs of letters, runs of digits, and single Chinese characters, in lower case after
 Unicode's compatibility normalisation. LaTeX is looked through: ``$``, ``\left``, ``\right``,
 ``\text`` and its like and the looks of a fraction make no word, nor does any sign; the name of
-every other command is one word (``\frac12`` is *frac 12*).
+every other command is one word (``\frac12`` is *frac 1 2*).
 
 An evaluation item overlaps a row if the row has more than `threshold` of the item's different
-13-grams. An item of 13 words or fewer has one n-gram, the whole of it; if it is shorter than
-`MIN_WORDS` it says too little to be found inside another problem, and only a row with exactly
-these words is held to be it.
+13-grams. An item that is shorter has to be in the row as a whole; if it has less than `MIN_WORDS`
+words it says too little to be looked for inside another problem, and only a row of exactly these
+words is held to be it.
 """
 
 import re
@@ -23,7 +23,8 @@ _UNSEEN = re.compile(
     r"\\(?:left|right|big+[lrm]?|text(?:bf|it|rm)?|mathrm|mathbf|operatorname|displaystyle|limits"
     r"|quad|qquad)(?![a-z])",
 )
-_FRACTION = re.compile(r"\\[dtc]frac(?![a-z])")
+# An argument without braces is one digit: \frac12 is a half.
+_FRACTION = re.compile(r"\\[dtc]?frac(?![a-z])(?:\s*(\d))?")
 _WORD = re.compile(r"[^\W\d_\u3400-\u9fff\uf900-\ufaff]+|\d+|[\u3400-\u9fff\uf900-\ufaff]")
 
 
@@ -31,7 +32,7 @@ def words(text: str) -> list[str]:
     """The words of `text`, in order."""
     text = unicodedata.normalize("NFKC", text).lower()
     if "\\" in text:
-        text = _FRACTION.sub(r"\\frac", _UNSEEN.sub(" ", text))
+        text = _FRACTION.sub(r"\\frac \1 ", _UNSEEN.sub(" ", text))
     return _WORD.findall(text)
 
 
@@ -84,7 +85,7 @@ class Overlaps:
         self._sizes.append(len(ngrams))
         for ngram in ngrams:
             self._ngrams[ngram].append(number)
-        if len(text) < N:
+        if 0 < len(text) < N:
             self._whole[" ".join(text)].append(number)
             if len(text) >= MIN_WORDS:
                 self._inside.append((f" {' '.join(text)} ", number))

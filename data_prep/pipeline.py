@@ -51,6 +51,7 @@ class Dataset:
         agent_name: of the rows, by default.
         schema: of the files.
         same: text that is equal for rows that are duplicates.
+        unnamed: the split of files whose name does not say it.
     """
 
     name: str
@@ -64,13 +65,14 @@ class Dataset:
     agent_name: str = Asking.agent_name
     schema: pa.Schema = SCHEMA
     same: Callable[[Row], str] = lambda row: row["extra_info"]["problem"]
+    unnamed: str | None = None
 
     def split_of(self, file: str) -> str | None:
-        """The split that the file of this name belongs to; None if the name says nothing."""
+        """The split that the file of this name belongs to; None if nothing says so."""
         if len(self.splits) == 1:
             return self.splits[0]
         said = {word for word in re.split(r"[^a-z]+", file.lower()) if word in self.splits}
-        return said.pop() if len(said) == 1 else None
+        return said.pop() if len(said) == 1 else self.unnamed
 
     def schema_of(self, split: str) -> pa.Schema:
         return VALIDATION_SCHEMA if split == TEST else self.schema
