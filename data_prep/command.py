@@ -295,7 +295,10 @@ def _parser(name: str, description: str, datasets: Sequence[Dataset]) -> argpars
         epilog=f"{_examples(name, datasets)}\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    files = f"a local file or folder ({', '.join(SUFFIXES)}), or an id of the Hugging Face hub"
+    files = (
+        f"a local file or folder ({', '.join(SUFFIXES)}), or an id of the Hugging Face hub "
+        "(owner/name or owner/name@revision)"
+    )
     if len(datasets) == 1:
         parser.add_argument(
             "--source",

@@ -146,7 +146,7 @@ def extra_info(
         "split": split,
         "id": "" if id is None else str(id),
         "problem": problem,
-        "unit": unit,
+        "unit": None if unit is None else str(unit),
         "tolerance": tolerance,
         "copies": 1,
         "need_tools_kwargs": tools,

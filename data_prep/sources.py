@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 SUFFIXES = (".parquet", ".jsonl", ".json", ".csv")
 BATCH_ROWS = 65536
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+# owner/name, or owner/name@revision.
+_HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/[\w.-]+)(?:@([\w./-]+))?")
 
 Batch = pa.RecordBatch | list[dict[str, Any]]
 # Each is one set of columns that a script can read, the first one the hub's.
@@ -47,6 +48,7 @@ def locate(given: str, revision: str | None = None, patterns: Sequence[str] = ("
     """Find the files of `given`, a local file or folder or a set of the hub.
 
     Args:
+        given: path, ``owner/name`` or ``owner/name@revision``.
         revision: branch, tag or commit of the hub's set.
         patterns: of the files to fetch from the hub (into its cache, and from there if present).
 
@@ -59,9 +61,12 @@ def locate(given: str, revision: str | None = None, patterns: Sequence[str] = ("
             raise SourceError(f"{given}: suffix {path.suffix!r}: read are {', '.join(SUFFIXES)}")
         return Source(given, None, path.parent, (path,))
     if not path.is_dir():
-        if not _HUB_ID.fullmatch(given) or path.suffix in SUFFIXES:
+        hub = _HUB_ID.fullmatch(given)
+        if not hub or path.suffix in SUFFIXES:
             raise SourceError(f"{given}: no such file or folder")
-        path = _download(given, revision, patterns)
+        if revision and hub[2]:
+            raise SourceError(f"{given}: names a revision, and so does --revision {revision}")
+        path = _download(hub[1], revision or hub[2], patterns)
         return Source(given, _commit(path), path, _files(path, given))
     return Source(given, None, path, _files(path, given))
 

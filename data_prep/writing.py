@@ -77,12 +77,12 @@ class OutputFolder:
 
 
 def _outputs_of(manifest: Path) -> set[str]:
-    """The files that an earlier run wrote beside `manifest`."""
+    """The parquet files that an earlier run wrote beside `manifest`."""
     try:
-        names = json.loads(manifest.read_text())["outputs"]
+        names = [Path(name) for name in json.loads(manifest.read_text())["outputs"]]
     except (OSError, ValueError, KeyError, TypeError):
         return set()
-    return {name for name in names if Path(name).name == name}
+    return {path.name for path in names if str(path) == path.name and path.suffix == ".parquet"}
 
 
 @contextmanager

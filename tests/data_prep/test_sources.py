@@ -179,6 +179,10 @@ def test_the_hub_is_read_as_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     }
     assert source.revision == commit
     assert rows_of(source.files[0]) == ROWS
+    assert locate("openai/gsm8k@refs/pr/1").revision == commit
+    assert (asked["repo_id"], asked["revision"]) == ("openai/gsm8k", "refs/pr/1")
+    with pytest.raises(SourceError, match="names a revision, and so does --revision v1"):
+        locate("openai/gsm8k@v2", "v1")
 
 
 def test_a_hub_that_cannot_be_reached_is_one_line(
