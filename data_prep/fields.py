@@ -60,12 +60,24 @@ def as_golds(value: Any) -> list[str]:
     if value is None:
         raise Rejected("no answer")
     if isinstance(value, str):
-        return _json_list(value) or [value]
+        entries = _json_list(value)
+        return [_unboxed(value)] if entries is None else list(map(_unboxed, entries))
     if isinstance(value, list):
         return [gold for entry in value for gold in as_golds(entry)]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return [repr(value)]
     raise Rejected("answer is not text, number or list", f"{type(value).__name__}: {value!r}")
+
+
+def _unboxed(gold: str) -> str:
+    r"""`gold` out of a ``\(...\)``, ``\[...\]`` or ``\boxed{...}`` that is around all of it."""
+    gold = gold.strip()
+    for before, after in (("\\(", "\\)"), ("\\[", "\\]")):
+        inner = gold[2:-2]
+        if gold.startswith(before) and gold.endswith(after) and after not in inner:
+            gold = inner.strip()
+    boxed = last_boxed(gold)
+    return boxed if boxed is not None and gold == f"\\boxed{{{boxed}}}" else gold
 
 
 def _json_list(text: str) -> list[str] | None:

@@ -210,6 +210,26 @@ def test_the_mix() -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "golds"),
+    [
+        ("\\boxed{1700}", "1700"),
+        ("\\(\\boxed{077}\\)", "77"),
+        ("\\[ 2047 \\]", "2047"),
+        ("\\(a\\) and \\(b\\)", "\\(a\\) and \\(b\\)"),
+        ("\\boxed{1} or \\boxed{2}", "\\boxed{1} or \\boxed{2}"),
+        ("[1, 2]", "[1, 2]"),
+        ("[0,1)", "[0,1)"),
+        ('["1/2", "\\\\boxed{0.5}"]', '["1/2", "0.5"]'),
+        (-3, "-3"),
+        (0.25, "0.25"),
+        ([1.0, "1", "x"], '["1", "x"]'),
+    ],
+)
+def test_golds_of_any_type_are_one_text(answer: Any, golds: str) -> None:
+    assert gold(to_row("dapo_math", {"prompt": "How?", "target": answer})) == golds
+
+
+@pytest.mark.parametrize(
     ("item", "reason"),
     [
         ({"prompt": " \n", "target": "1"}, "no problem"),
