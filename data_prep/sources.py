@@ -141,8 +141,8 @@ def check_columns(path: Path, found: Sequence[str], forms: Forms) -> None:
 
 
 def _read_parquet(path: Path, forms: Forms) -> Iterator[pa.RecordBatch]:
-    # Without pre_buffer the pages of a row group are read as they are needed, not all at once.
-    with pq.ParquetFile(path, pre_buffer=False) as file:
+    # So the pages of a row group are read as they are needed, not all of them at once.
+    with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
         check_columns(path, file.schema_arrow.names, forms)
         yield from file.iter_batches(batch_size=BATCH_ROWS)
 

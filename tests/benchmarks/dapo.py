@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,13 @@ def measure(real: Path, folder: Path, copies: int, rounds: int) -> dict[str, Any
         _run([f"{name}.py", "--source", str(real / name / "test.jsonl"), "--out", str(out)])
     raw = folder / "raw" / "dapo-math-17k.parquet"
     raw.parent.mkdir()
-    rows = write_raw(real / "dapo_math_17k", raw, copies)
+    # In a process of its own: a child's peak memory counts that of its parent when it was started.
+    maker = get_context("spawn").Process(
+        target=write_raw, args=(real / "dapo_math_17k", raw, copies)
+    )
+    maker.start()
+    maker.join()
+    rows = pq.read_metadata(raw).num_rows
     command = [
         *("dapo_math.py", "--source", str(raw), "--out", str(folder / "out")),
         *("--against", str(folder / "eval")),
@@ -80,8 +87,8 @@ def measure(real: Path, folder: Path, copies: int, rounds: int) -> dict[str, Any
     }
 
 
-def write_raw(source: Path, raw: Path, copies: int) -> int:
-    """Write the rows of `source`, `copies` times, as they are published; return their number."""
+def write_raw(source: Path, raw: Path, copies: int) -> None:
+    """Write the rows of `source`, `copies` times, as they are published."""
     before, after = WRAPPERS[0]
     items = [
         item
@@ -111,7 +118,6 @@ def write_raw(source: Path, raw: Path, copies: int) -> int:
             rows = once.take(order[start : start + ROW_GROUP])
             extra = pa.StructArray.from_arrays([_uuids(random, len(rows))], names=["index"])
             writer.write_table(rows.append_column("extra_info", extra), row_group_size=ROW_GROUP)
-    return len(order)
 
 
 def _uuids(random: np.random.Generator, count: int) -> pa.Array:
