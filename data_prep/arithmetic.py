@@ -6,20 +6,20 @@ ever trained on. The same options and package versions give the same bytes.
 """
 
 import argparse
-import hashlib
-import json
 import random
-from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import version
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+if __name__ == "__main__":  # run as a file: modules are in the checkout, not in this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
 import reasoning_gym
 from tqdm import tqdm
 
-from verl_stare.files import replace_text, replacing
+from data_prep.schema import PLACEHOLDER, SCHEMA, Asking, Row, prompt_row
+from data_prep.writing import output_folder, versions
 
 DATASET = "basic_arithmetic"
 TASK = {
@@ -32,17 +32,6 @@ TASK = {
     "allow_negation": False,
 }
 DISTINCT_QUESTIONS = 11**4  # four terms, each 0 to 10
-
-SCHEMA = pa.schema(
-    [
-        ("data_source", pa.string()),
-        ("prompt", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),
-        ("ability", pa.string()),
-        ("agent_name", pa.string()),
-        ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
-        ("extra_info", pa.struct([("index", pa.int64()), ("split", pa.string())])),
-    ]
-)
 
 DESCRIPTION = """\
 Write train.parquet and test.parquet in verl's schema, and manifest.json beside them.
@@ -61,16 +50,16 @@ There are {DISTINCT_QUESTIONS} distinct questions, which bounds --train-size plu
 Next step: python recipes/demo/warm_start.py --data data/arithmetic --out models/demo"""
 
 
-def to_row(item: Mapping[str, Any], index: int, split: str) -> dict[str, Any]:
+def to_row(item: Mapping[str, Any], index: int, split: str) -> Row:
     """Map one reasoning_gym item (``question``, ``answer``) to one row of verl's schema."""
-    return {
-        "data_source": f"reasoning_gym/{DATASET}",
-        "prompt": [{"role": "user", "content": item["question"]}],
-        "ability": "math",
-        "agent_name": "single_turn_agent",
-        "reward_model": {"style": "rule", "ground_truth": item["answer"]},
-        "extra_info": {"index": index, "split": split},
-    }
+    return prompt_row(
+        item["question"],
+        [item["answer"]],
+        data_source=f"reasoning_gym/{DATASET}",
+        index=index,
+        split=split,
+        asking=Asking(template=PLACEHOLDER),
+    )
 
 
 def unique_items(seed: int, split: str, seen: set[str]) -> Iterator[dict[str, Any]]:
@@ -88,7 +77,7 @@ def unique_items(seed: int, split: str, seen: set[str]) -> Iterator[dict[str, An
             yield item
 
 
-def make_splits(seed: int, sizes: Mapping[str, int]) -> dict[str, list[dict[str, Any]]]:
+def make_splits(seed: int, sizes: Mapping[str, int]) -> dict[str, list[Row]]:
     """Draw ``sizes[split]`` rows for each split, in the order given, without a shared question."""
     if min(sizes.values()) < 1 or sum(sizes.values()) > DISTINCT_QUESTIONS:
         raise ValueError(
@@ -104,43 +93,26 @@ def make_splits(seed: int, sizes: Mapping[str, int]) -> dict[str, list[dict[str,
     return splits
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> str:
-    """Call ``write(temporary_path)``, move the file to ``path``, and return its sha256."""
-    with replacing(path) as temporary:
-        write(temporary)
-        return hashlib.sha256(temporary.read_bytes()).hexdigest()
-
-
 def prepare(
     out: Path, seed: int, train_size: int, test_size: int, row_group_size: int
 ) -> dict[str, Any]:
     """Write both parquet files and the manifest into ``out``; return the manifest."""
     splits = make_splits(seed, {"test": test_size, "train": train_size})
-    out.mkdir(parents=True, exist_ok=True)
-    manifest_path = out / "manifest.json"
-    manifest_path.unlink(missing_ok=True)  # until the new one is written, the folder is in between
-    outputs = {}
-    for split, rows in splits.items():
-        table = pa.Table.from_pylist(rows, schema=SCHEMA)
-        digest = write_whole(
-            out / f"{split}.parquet",
-            lambda path, table=table: pq.write_table(table, path, row_group_size=row_group_size),
-        )
-        outputs[f"{split}.parquet"] = {"rows": len(rows), "sha256": digest}
-    manifest = {
-        "dataset": f"reasoning_gym/{DATASET}",
-        "task": TASK,
-        "options": {
-            "seed": seed,
-            "train_size": train_size,
-            "test_size": test_size,
-            "row_group_size": row_group_size,
-        },
-        "outputs": outputs,
-        "versions": {name: version(name) for name in ("reasoning_gym", "pyarrow")},
-    }
-    replace_text(manifest_path, json.dumps(manifest, indent=2) + "\n")
-    return manifest
+    with output_folder(out) as folder:
+        for split, rows in splits.items():
+            folder.write(f"{split}.parquet", rows, SCHEMA, row_group_size)
+        manifest = {
+            "dataset": f"reasoning_gym/{DATASET}",
+            "task": TASK,
+            "options": {
+                "seed": seed,
+                "train_size": train_size,
+                "test_size": test_size,
+                "row_group_size": row_group_size,
+            },
+            "versions": versions("reasoning_gym", "pyarrow"),
+        }
+        return folder.publish(out, manifest)
 
 
 def main() -> None:

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # What STARE costs: the driver's arithmetic and verl's advantage stage in one process, then pairs of
-# training runs. Prints tables and writes driver.json and paired.json into $OUT.
+# training runs; and what preparing the largest dataset takes. Prints tables and writes one JSON file
+# a benchmark into $OUT.
 #
 #   bash tests/benchmarks/run.sh             both (about 20 minutes on two quiet cores)
 #   bash tests/benchmarks/run.sh driver      one of them; further arguments go to it
 #   bash tests/benchmarks/run.sh paired --pairs 5
+#   STARE_REAL_DATA=... bash tests/benchmarks/run.sh dapo   the raw DAPO-Math-17k (5 minutes; --help)
 #
 #   OUT   where the figures go (outputs/benchmarks)
 set -euo pipefail
@@ -23,10 +25,10 @@ benchmark() {
 
 case ${1:-both} in
   both) benchmark driver && benchmark paired --out "$OUT/paired" ;;
-  driver) benchmark "$@" ;;
+  driver | dapo) benchmark "$@" ;;
   paired) benchmark "$1" --out "$OUT/paired" "${@:2}" ;;
   *)
-    echo "Unknown benchmark: $1 (known: driver, paired)" >&2
+    echo "Unknown benchmark: $1 (known: driver, paired, dapo)" >&2
     exit 2
     ;;
 esac

@@ -38,7 +38,17 @@ def test_every_row_has_verls_schema_and_a_right_answer(folder: Path) -> None:
                 "ability": "math",
                 "agent_name": "single_turn_agent",
                 "reward_model": {"style": "rule", "ground_truth": str(sum(numbers))},
-                "extra_info": {"index": index, "split": name},
+                "extra_info": {
+                    "index": index,
+                    "split": name,
+                    "id": "",
+                    "problem": message["content"],
+                    "unit": None,
+                    "tolerance": None,
+                    "copies": 1,
+                    "need_tools_kwargs": False,
+                    "tools_kwargs": {"code_interpreter": {"create_kwargs": {"index": index}}},
+                },
             }
             assert len(numbers) == 4
 

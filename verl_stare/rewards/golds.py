@@ -1,63 +1,92 @@
-"""Ground truths as verl's rows hold them: one string, canonical, several alternatives as JSON."""
+"""The right answers as they stand in a parquet file: one canonical text, or several alternatives.
+
+A ground truth is one string in every file, whatever the source had (a float, ``073``, a JSON
+list), so that files concatenate. Several alternatives are a JSON list of strings in that string.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-_THOUSANDS = re.compile(r"-?\d{1,3}(?:(?:,|\{,\}|,\\!) ?\d{3})+(?:\.\d+)?")
-_NUMBER = re.compile(r"([-+]?)0*(\d*)(?:\.(\d*?)0*)?")
-_DEGREES = re.compile(r"\s*(?:\^\{?\\circ\}?|°|\\degree)$")
+_DEGREES = re.compile(r"(-?[0-9][0-9.,]*)\s*(?:\^\s*\\circ|\^\s*\{\s*\\circ\s*\}|°)")
+_THOUSANDS = re.compile(r"-?[0-9]{1,3}(?:(?:,|\{,\}|,\\!)[0-9]{3})+(?:\.[0-9]+)?")
+_SEPARATOR = re.compile(r",\\!|\{,\}|,")
+_INTEGER = re.compile(r"(-?)0*([0-9]+)(?:\.0*)?")
 
 
 def canonical_gold(text: str) -> str:
-    r"""A ground truth in its plainest form: `073` is `73`, `27.0` is `27`, `336^\circ` is `336`.
+    r"""The gold `text` in the form that all files share.
 
-    Outer dollar signs, surrounding space, a final period and separators of thousands go. What is no
-    plain number is otherwise left as it stands.
+    ``073`` becomes ``73``, ``27.0`` becomes ``27``, ``336^\circ`` becomes ``336``, ``1,234``,
+    ``1{,}234`` and ``10,\!080`` lose their separators; a ``$...$`` around the whole, a full stop
+    at the end and white space around go. Anything else is returned as it stands: what equals what
+    is the grader's business.
     """
-    text = text.strip()
-    while text.endswith(".") and not text.endswith("\\.") and len(text) > 1:
-        text = text[:-1].rstrip()
-    if len(text) > 2 and text[0] == text[-1] == "$" and "$" not in text[1:-1]:
-        text = text[1:-1].strip()
-    number = _DEGREES.sub("", text)
-    if _THOUSANDS.fullmatch(number):
-        number = re.sub(r"[^\d.-]", "", number)
-    match = _NUMBER.fullmatch(number)
-    if match is None or (not any(match.group(2, 3)) and "0" not in number):
-        return text
-    sign, whole, fraction = match.groups()
-    sign = "-" if sign == "-" and (whole or fraction) else ""
-    return f"{sign}{whole or '0'}" + (f".{fraction}" if fraction else "")
+    text = _bare(text)
+    if match := _DEGREES.fullmatch(text):
+        text = match[1]
+    if _THOUSANDS.fullmatch(text):
+        text = _SEPARATOR.sub("", text)
+    if match := _INTEGER.fullmatch(text):
+        text = match[1] + match[2] if match[2] != "0" else "0"
+    return text
 
 
-def pack_golds(golds: Iterable[str]) -> str:
-    """One string for a row's `ground_truth`: the gold, or a JSON list of alternatives.
+def _bare(text: str) -> str:
+    """`text` without what is wrapped around it, however often."""
+    while True:
+        before = text
+        text = text.strip()
+        if text.endswith(".") and not text.endswith(".."):
+            text = text[:-1]
+        for mark in ("$$", "$"):
+            inner = text[len(mark) : -len(mark)]
+            wrapped = text.startswith(mark) and text.endswith(mark) and len(text) >= 2 * len(mark)
+            if wrapped and "$" not in inner and not inner.endswith("\\"):
+                text = inner
+                break
+        if text == before:
+            return text
 
-    Each is made canonical, and repeated ones are left out.
+
+def pack_golds(golds: Sequence[str]) -> str:
+    """One ground truth for `golds`, of which any one is a right answer.
+
+    Each is made canonical; repeated and empty ones are dropped, the order is kept.
+
+    Returns:
+        the gold itself if there is one, a JSON list of strings if there are several, "" if none.
     """
-    unique = list(dict.fromkeys(filter(None, map(canonical_gold, golds))))
-    if not unique:
-        return ""
-    return unique[0] if len(unique) == 1 else json.dumps(unique, ensure_ascii=False)
+    distinct = [gold for gold in dict.fromkeys(map(canonical_gold, golds)) if gold]
+    # A single gold that itself reads as such a list has to be packed to come back as it was.
+    if len(distinct) == 1 and _unpack(distinct[0]) is None:
+        return distinct[0]
+    return json.dumps(distinct, ensure_ascii=False) if distinct else ""
 
 
 def unpack_golds(ground_truth: object) -> list[str]:
-    """The alternatives of a `ground_truth`: of the strings that `pack_golds` gives, and of what
-    other datasets hold there (numbers, lists). `None` and blank ones give none."""
+    """The alternatives in a ground truth: the inverse of `pack_golds`.
+
+    Of what other datasets hold there too: numbers, and lists of alternatives. Blank text and None
+    give none.
+    """
     if ground_truth is None:
         return []
     if isinstance(ground_truth, str):
-        if ground_truth.lstrip().startswith('["'):
-            try:
-                listed = json.loads(ground_truth)
-            except (ValueError, RecursionError):
-                listed = None
-            if isinstance(listed, list) and all(isinstance(item, str) for item in listed):
-                return unpack_golds(listed)
-        return [ground_truth] if ground_truth.strip() else []
+        packed = _unpack(ground_truth)
+        return packed if packed is not None else [ground_truth] if ground_truth.strip() else []
     if isinstance(ground_truth, Iterable):
-        return [gold for item in ground_truth for gold in unpack_golds(item)]
+        return [gold for entry in ground_truth for gold in unpack_golds(entry)]
     return [canonical_gold(str(ground_truth))]
+
+
+def _unpack(text: str) -> list[str] | None:
+    if not text.startswith("["):
+        return None
+    try:
+        golds = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return golds if golds and all(isinstance(gold, str) for gold in golds) else None
