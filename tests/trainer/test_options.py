@@ -97,7 +97,10 @@ def test_rollout_correction(tmp_path: Path, assets: Assets, level: str) -> None:
 
 
 def test_a_critic_for_a_base_that_needs_one(tmp_path: Path, assets: Assets) -> None:
-    """GAE, two epochs of mini-batches smaller than the batch, several signs in a row."""
+    """GAE, two epochs of mini-batches smaller than the batch, several signs in a row.
+
+    Rewards are the grader's, through verl's `dapo` manager with its penalty of long responses.
+    """
     run = trainer.run(
         tmp_path,
         assets,
@@ -112,10 +115,19 @@ def test_a_critic_for_a_base_that_needs_one(tmp_path: Path, assets: Assets) -> N
         "critic.ppo_micro_batch_size_per_gpu=32",
         "actor_rollout_ref.actor.ppo_mini_batch_size=4",
         "actor_rollout_ref.actor.ppo_epochs=2",
+        "reward.custom_reward_function.path=pkg://verl_stare.rewards",
+        "+reward.custom_reward_function.reward_kwargs.wrong=-1.0",
+        "+reward.custom_reward_function.reward_kwargs.lenient=True",
+        "reward.reward_manager.name=dapo",
+        "+reward.reward_kwargs.max_resp_len=16",
+        "+reward.reward_kwargs.overlong_buffer_cfg={enable: true, len: 16, penalty_factor: 0.5, "
+        "log: false}",
         record=True,
     )
     stare_acted(run, 2)
     has(run, ["critic/vf_loss", "critic/values/mean"])
+    # An untrained model's answers are wrong, and penalised by up to 0.5 for their length.
+    assert all(-1.5 <= step["critic/score/min"] < -1.0 for step in run.metrics)
     rows = run.rows(1).values()
     signs = [values["base"].sign().unique().numel() for values in rows]
     assert max(signs) > 1
