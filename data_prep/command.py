@@ -55,10 +55,10 @@ def main(
 def _sources(args: argparse.Namespace, datasets: Sequence[Dataset]) -> list[tuple[Dataset, Source]]:
     if len(datasets) == 1:
         dataset = replace(datasets[0], unnamed=args.split)
-        return [(dataset, locate(args.source, args.revision, dataset.files))]
+        return [(dataset, locate(args.source, args.revision, dataset.patterns(args.source)))]
     chosen = {dataset.name: getattr(args, dataset.name) for dataset in datasets}
     return [
-        (dataset, locate(chosen[dataset.name], None, dataset.files))
+        (dataset, locate(chosen[dataset.name], None, dataset.patterns(chosen[dataset.name])))
         for dataset in datasets
         if chosen[dataset.name] != "none"
     ]
@@ -93,6 +93,8 @@ def _options(args: argparse.Namespace, datasets: Sequence[Dataset]) -> Options:
     trains = TRAIN in splits
     if len(datasets) > 1 and all(getattr(args, dataset.name) == "none" for dataset in datasets):
         raise ValueError("every source is none")
+    if args.no_decontaminate and (args.against or args.threshold is not None):
+        raise ValueError("--no-decontaminate: --against and --threshold would have no effect")
     return Options(
         template=_text(args.template),
         system_prompt=_text(args.system_prompt),
@@ -102,7 +104,7 @@ def _options(args: argparse.Namespace, datasets: Sequence[Dataset]) -> Options:
         seed=args.seed,
         row_group_size=args.row_group_size,
         decontaminate=trains and not args.no_decontaminate,
-        threshold=args.threshold,
+        threshold=0.5 if args.threshold is None else args.threshold,
         against=tuple(args.against or ()),
     )
 
@@ -197,7 +199,7 @@ def _parser(name: str, description: str, datasets: Sequence[Dataset]) -> argpars
 
 def _add_decontamination(parser: argparse.ArgumentParser, trains: bool) -> None:
     if not trains:
-        parser.set_defaults(against=None, threshold=0.5, no_decontaminate=True)
+        parser.set_defaults(against=None, threshold=None, no_decontaminate=True)
         return
     group = parser.add_argument_group("decontamination of train.parquet")
     group.add_argument(
@@ -209,7 +211,6 @@ def _add_decontamination(parser: argparse.ArgumentParser, trains: bool) -> None:
     group.add_argument(
         "--threshold",
         type=float,
-        default=0.5,
         help="reject a row with more than this share of an item's 13-grams (default 0.5)",
     )
     group.add_argument(

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from data_prep.fields import Item
 from data_prep.schema import SCHEMA, VALIDATION_SCHEMA, Asking, Row
-from data_prep.sources import Forms
+from data_prep.sources import SUFFIXES, Forms
 
 TRAIN, TEST = "train", "test"
 
@@ -20,8 +20,9 @@ class Dataset:
     Args:
         name: of the script, and of its folder.
         hub: id of the hub's set.
-        files: patterns of the hub's files to fetch.
+        files: patterns of that set's files to fetch.
         forms: columns that `to_row` can read, the hub's first.
+        optional: columns that it reads where they are there.
         to_row: maps a row of the source, given its number, its split and how to ask.
         splits: which the set has. One set with several has them in its files' names.
         samples: `__rollout_n__` of test rows.
@@ -37,6 +38,7 @@ class Dataset:
     files: tuple[str, ...]
     forms: Forms
     to_row: Callable[[Item, int, str, Asking], Row]
+    optional: tuple[str, ...] = ()
     splits: tuple[str, ...] = (TRAIN,)
     samples: int = 1
     rows: tuple[int, ...] = ()
@@ -44,6 +46,11 @@ class Dataset:
     schema: pa.Schema = SCHEMA
     same: Callable[[Row], str] = lambda row: row["extra_info"]["problem"]
     unnamed: str | None = None
+
+    def patterns(self, source: str) -> tuple[str, ...]:
+        """Patterns of the files to fetch of `source`; another set than ours has other names."""
+        ours = source.partition("@")[0] == self.hub
+        return self.files if ours else tuple(f"*{suffix}" for suffix in SUFFIXES)
 
     def split_of(self, file: str) -> str | None:
         """The split that the file of this name belongs to; None if nothing says so."""

@@ -75,6 +75,7 @@ DATASET = Dataset(
     files=("OE_TO_maths_en_COMP/*", "*OE_TO_maths_en_COMP*.parquet"),
     forms=(("question", "final_answer"), ("problem", "answer"), VERL),
     to_row=to_row,
+    optional=("context", "is_multiple_answer", "unit", "error"),
     splits=(TEST,),
     samples=4,
     rows=(674, 675),

@@ -105,7 +105,7 @@ def collect(parts: Iterable[tuple[Dataset, Source]], split: str, asking: Asking)
     result = Split(split)
     total = copies_left_out = 0
     for dataset, source in parts:
-        copies = Copies(dataset.forms)
+        copies = Copies(dataset.forms, dataset.optional)
         candidates: list[Candidate] = []
         for file in source.files:
             if dataset.split_of(source.name(file)) != split:
