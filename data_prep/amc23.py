@@ -10,9 +10,9 @@ if __name__ == "__main__":  # run as a file: modules are in the checkout, not in
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from data_prep.command import main
+from data_prep.dataset import TEST, Dataset
 from data_prep.evaluation import DATA_SOURCES
 from data_prep.fields import VERL, Item, first, golds_of, problem_of
-from data_prep.pipeline import TEST, Dataset
 from data_prep.schema import Asking, Row, prompt_row
 
 

@@ -15,13 +15,14 @@ Numbered = tuple[int, dict[str, Any]]
 class Copies:
     """Passes on each row once: the first of those that are equal in the columns that matter.
 
-    The columns are those of the form the source has, so a row number or a uuid makes no row
-    unlike another. Rows are numbered over all that was added.
+    The columns are those of the form the source has, and the `optional` ones among its others; so
+    a row number or a uuid makes no row unlike another. Rows are numbered over all that was added.
     """
 
-    def __init__(self, forms: Forms) -> None:
+    def __init__(self, forms: Forms, optional: Sequence[str] = ()) -> None:
         self.rows = 0
         self._forms = forms
+        self._optional = optional
         self._seen: dict[bytes, int] = {}
         self._counts: dict[int, int] = {}
 
@@ -42,6 +43,13 @@ class Copies:
         """How often the row with this number was added."""
         return self._counts[row]
 
+    def _key(self, columns: Sequence[str]) -> list[str]:
+        """The columns that matter; all of them for a row without a form."""
+        form = next((form for form in self._forms if set(form) <= set(columns)), None)
+        if form is None:
+            return list(columns)
+        return [*form, *(name for name in self._optional if name in columns)]
+
     def _is_new(self, key: Any, row: int, count: int) -> bool:
         digest = blake2b(json.dumps(key, default=str).encode(), digest_size=16).digest()
         first = self._seen.setdefault(digest, row)
@@ -50,12 +58,12 @@ class Copies:
 
     def _add_dicts(self, start: int, batch: Sequence[dict[str, Any]]) -> Iterator[Numbered]:
         for row, item in enumerate(batch, start):
-            key = [leaf for name in _key(self._forms, list(item)) for leaf in _flat(item.get(name))]
+            key = [leaf for name in self._key(list(item)) for leaf in _flat(item.get(name))]
             if self._is_new(key, row, 1):
                 yield row, item
 
     def _add_arrow(self, start: int, batch: pa.RecordBatch) -> Iterator[Numbered]:
-        names = _key(self._forms, batch.schema.names)
+        names = self._key(batch.schema.names)
         leaves = [leaf for name in names for leaf in _leaves(batch[name]) or [None]]
         if any(leaf is None for leaf in leaves):
             yield from self._add_dicts(start, batch.to_pylist())
@@ -70,11 +78,6 @@ class Copies:
         ]
         items = batch.take(pa.array(new, pa.int64())).to_pylist()
         yield from zip([start + number for number in new], items, strict=True)
-
-
-def _key(forms: Forms, columns: Sequence[str]) -> tuple[str, ...]:
-    """The first of `forms` that `columns` has; all columns for a row without some."""
-    return next((form for form in forms if set(form) <= set(columns)), tuple(columns))
 
 
 def _flat(value: Any) -> list[Any]:

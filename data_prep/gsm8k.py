@@ -10,8 +10,8 @@ if __name__ == "__main__":  # run as a file: modules are in the checkout, not in
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from data_prep.command import main
+from data_prep.dataset import TEST, TRAIN, Dataset
 from data_prep.fields import VERL, Item, golds_of, problem_of
-from data_prep.pipeline import TEST, TRAIN, Dataset
 from data_prep.schema import Asking, Rejected, Row, prompt_row
 
 

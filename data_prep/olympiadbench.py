@@ -12,9 +12,9 @@ if __name__ == "__main__":  # run as a file: modules are in the checkout, not in
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from data_prep.command import main
+from data_prep.dataset import TEST, Dataset
 from data_prep.evaluation import DATA_SOURCES
 from data_prep.fields import VERL, Item, first, golds_of, problem_of
-from data_prep.pipeline import TEST, Dataset
 from data_prep.schema import Asking, Rejected, Row, prompt_row
 
 _DOLLAR = re.compile(r"(?<!\\)\$")
@@ -75,6 +75,7 @@ DATASET = Dataset(
     files=("OE_TO_maths_en_COMP/*", "*OE_TO_maths_en_COMP*.parquet"),
     forms=(("question", "final_answer"), ("problem", "answer"), VERL),
     to_row=to_row,
+    optional=("context", "is_multiple_answer", "unit", "error"),
     splits=(TEST,),
     samples=4,
     rows=(674, 675),

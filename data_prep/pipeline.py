@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,12 +12,12 @@ from tqdm import tqdm
 
 from data_prep.cleaning import is_chinese, needs_image, same_answer, text_key
 from data_prep.copies import Copies
+from data_prep.dataset import TEST, Dataset
 from data_prep.decontamination import Overlaps
 from data_prep.fields import Item
-from data_prep.schema import SAMPLES, SCHEMA, VALIDATION_SCHEMA, Asking, Rejected, Row
-from data_prep.sources import Forms, Source, SourceError, count_rows, read
+from data_prep.schema import SAMPLES, Asking, Rejected, Row
+from data_prep.sources import Source, SourceError, count_rows, read
 
-TRAIN, TEST = "train", "test"
 NO_IMAGE, DUPLICATE, CONFLICT = "needs an image", "duplicate", "conflicting answers"
 OVERLAP = "overlaps an evaluation item"
 
@@ -33,49 +32,6 @@ REJECTED_SCHEMA = pa.schema(
         ("original", pa.string()),  # the source's row as JSON
     ]
 )
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """What one script prepares.
-
-    Args:
-        name: of the script, and of its folder.
-        hub: id of the hub's set.
-        files: patterns of the hub's files to fetch.
-        forms: columns that `to_row` can read, the hub's first.
-        to_row: maps a row of the source, given its number, its split and how to ask.
-        splits: which the set has. One set with several has them in its files' names.
-        samples: `__rollout_n__` of test rows.
-        rows: how many problems a set for evaluation is known to have.
-        agent_name: of the rows, by default.
-        schema: of the files.
-        same: text that is equal for rows that are duplicates.
-        unnamed: the split of files whose name does not say it.
-    """
-
-    name: str
-    hub: str
-    files: tuple[str, ...]
-    forms: Forms
-    to_row: Callable[[Item, int, str, Asking], Row]
-    splits: tuple[str, ...] = (TRAIN,)
-    samples: int = 1
-    rows: tuple[int, ...] = ()
-    agent_name: str = Asking.agent_name
-    schema: pa.Schema = SCHEMA
-    same: Callable[[Row], str] = lambda row: row["extra_info"]["problem"]
-    unnamed: str | None = None
-
-    def split_of(self, file: str) -> str | None:
-        """The split that the file of this name belongs to; None if nothing says so."""
-        if len(self.splits) == 1:
-            return self.splits[0]
-        said = {word for word in re.split(r"[^a-z]+", file.lower()) if word in self.splits}
-        return said.pop() if len(said) == 1 else self.unnamed
-
-    def schema_of(self, split: str) -> pa.Schema:
-        return VALIDATION_SCHEMA if split == TEST else self.schema
 
 
 @dataclass
@@ -149,7 +105,7 @@ def collect(parts: Iterable[tuple[Dataset, Source]], split: str, asking: Asking)
     result = Split(split)
     total = copies_left_out = 0
     for dataset, source in parts:
-        copies = Copies(dataset.forms)
+        copies = Copies(dataset.forms, dataset.optional)
         candidates: list[Candidate] = []
         for file in source.files:
             if dataset.split_of(source.name(file)) != split:

@@ -18,8 +18,8 @@ if __name__ == "__main__":  # run as a file: modules are in the checkout, not in
 import pyarrow as pa
 
 from data_prep.command import main
+from data_prep.dataset import Dataset
 from data_prep.fields import Item
-from data_prep.pipeline import Dataset
 from data_prep.schema import EXTRA_INFO, TOOL, Asking, Rejected, Row, extra_info
 
 CALL = pa.struct(

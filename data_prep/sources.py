@@ -56,6 +56,8 @@ def locate(given: str, revision: str | None = None, patterns: Sequence[str] = ("
         SourceError: nothing is there.
     """
     path = Path(given).expanduser()
+    if revision and path.exists():
+        raise SourceError(f"{given} is local: --revision {revision} would have no effect")
     if path.is_file():
         if path.suffix not in SUFFIXES:
             raise SourceError(f"{given}: suffix {path.suffix!r}: read are {', '.join(SUFFIXES)}")

@@ -13,8 +13,8 @@ if __name__ == "__main__":  # run as a file: modules are in the checkout, not in
 
 from data_prep import dapo_math
 from data_prep.command import main
+from data_prep.dataset import Dataset
 from data_prep.fields import VERL, Item, first, golds_of, problem_of
-from data_prep.pipeline import Dataset
 from data_prep.schema import Asking, Row, prompt_row
 
 

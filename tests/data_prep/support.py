@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_prep.command import main
-from data_prep.pipeline import Dataset
+from data_prep.dataset import Dataset
 from data_prep.schema import Asking
 
 EVALUATION = ("aime24", "aime25", "amc23", "math500", "minerva_math", "olympiadbench")

@@ -247,6 +247,8 @@ def test_wrong_usage_is_exit_code_2(source: Path, tmp_path: Path) -> None:
         ["--template", "@no/such/file"],
         ["--threshold", "1.5"],
         ["--limit", "0"],
+        ["--no-decontaminate", "--threshold", "0.4"],
+        ["--no-decontaminate", "--against", "data"],
         ["--agent-name", "robot"],
         ["--split", "test"],
         ["--unknown"],

@@ -74,3 +74,9 @@ def test_lists_inside_a_slice() -> None:
     rows = [row("a", "1", "0", 2), row("b", "1", "1"), row("b", "1", "2"), row("c", "1", "3")]
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA).slice(1)
     assert list(Copies(FORMS).add(batch)) == [(0, rows[1]), (2, rows[3])]
+
+
+def test_a_column_that_is_read_where_it_is_there_counts() -> None:
+    rows = [{"prompt": "a", "target": "1", "context": c, "i": i} for i, c in enumerate("xyx")]
+    for batch in (rows, pa.RecordBatch.from_pylist(rows)):
+        assert [number for number, _ in Copies(FORMS, ("context", "unit")).add(batch)] == [0, 1]

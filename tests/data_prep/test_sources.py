@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 
 from data_prep.sources import SourceError, locate, read
-from tests.data_prep.support import fails, prepare, write_jsonl, write_parquet
+from tests.data_prep.support import dataset, fails, prepare, write_jsonl, write_parquet
 
 FORMS = (("question", "answer"), ("prompt", "reward_model"))
 ROWS = [{"question": f'How many,\n"{n}"? 多少', "answer": f"#### {n}"} for n in range(5)]
@@ -202,6 +202,17 @@ def test_a_hub_that_cannot_be_reached_is_one_line(
         assert "owner/name: no such file or folder, and the hub gave " in found
         assert "\n" not in found
     assert issubclass(RepositoryNotFoundError, OSError)  # as those of the hub that are not above
+
+
+def test_another_set_of_the_hub_has_other_files() -> None:
+    gsm8k = dataset("gsm8k")
+    assert gsm8k.patterns("openai/gsm8k") == gsm8k.patterns("openai/gsm8k@v1") == ("main/*",)
+    assert gsm8k.patterns("some/mirror") == ("*.parquet", "*.jsonl", "*.json", "*.csv")
+
+
+def test_a_revision_of_a_local_source_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="--revision v1 would have no effect"):
+        locate(str(tmp_path), "v1")
 
 
 def test_a_local_path_is_never_looked_up_on_the_hub(
