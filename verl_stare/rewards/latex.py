@@ -140,7 +140,7 @@ def _dollars(text: str) -> str:
         text.startswith("\\$") or text.count("$") == 1
     )
     plain = text.replace("\\$", "").replace("$", "")
-    return ("\\$" if money else "") + plain.strip().strip(".,;").strip()
+    return ("\\$" if money else "") + plain.strip().rstrip(".,;").strip()
 
 
 def matching(text: str, start: int) -> int:
