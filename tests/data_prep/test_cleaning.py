@@ -66,6 +66,7 @@ def test_answers_that_are_the_same(one: str, other: str) -> None:
         ("12", "1.2"),
         ("\\frac{1}{23}", "\\frac{12}{3}"),
         ("\\frac123", "\\frac{1}{23}"),
+        ("\\frac123", "4"),
         ("1/0", "0"),
         ("x", "X"),
         ("(1,2)", "[1,2]"),

@@ -143,6 +143,36 @@ def test_parquet_and_jsonl_give_the_same_rows(source: Path, tmp_path: Path) -> N
     assert one.manifest["counts"] == other.manifest["counts"]
 
 
+def test_each_row_says_how_often_it_was_there(tmp_path: Path) -> None:
+    a, b, c = (dapo_item(PROBLEMS[n], str(n), "u") for n in range(3))
+    source = write_jsonl(tmp_path / "dapo.jsonl", [a, b, b, c, b, c])
+    prepare("dapo_math", source, tmp_path / "out", "--no-decontaminate")
+    info = [row["extra_info"] for row in Output(tmp_path / "out").rows()]
+    assert [(one["index"], one["copies"]) for one in info] == [(0, 1), (1, 3), (3, 2)]
+
+
+def test_two_forms_of_one_answer_are_no_conflict(tmp_path: Path) -> None:
+    rows = [dapo_item("Halve one.", "0.5"), dapo_item("Halve  one.", "\\frac{1}{2}")]
+    source = write_jsonl(tmp_path / "dapo.jsonl", rows)
+    prepare("dapo_math", source, tmp_path / "out", "--no-decontaminate")
+    output = Output(tmp_path / "out")
+    assert [row["reward_model"]["ground_truth"] for row in output.rows()] == ["0.5"]
+    assert [row["reason"] for row in output.rows("rejected")] == ["duplicate"]
+
+
+def test_only_training_is_cleaned_of_images_and_overlap(evaluation: Path, tmp_path: Path) -> None:
+    rows = [
+        {"question": "See https://example.org/a.png. How long?", "answer": "#### 1"},
+        {"question": evaluation_item("aime24", 1)["problem"], "answer": "#### 11"},
+        {"question": PROBLEMS[0], "answer": "#### 0"},
+    ]
+    for split in ("train", "test"):
+        write_jsonl(tmp_path / "in" / f"{split}.jsonl", rows)
+    prepare("gsm8k", tmp_path / "in", tmp_path / "out", "--against", str(evaluation))
+    output = Output(tmp_path / "out")
+    assert (len(output.rows()), len(output.rows("test"))) == (1, 3)
+
+
 def test_a_limit_draws_rows_and_says_how_many_it_left_out(source: Path, tmp_path: Path) -> None:
     prepare("dapo_math", source, tmp_path / "out", "--no-decontaminate", "--limit", "5")
     output = Output(tmp_path / "out")

@@ -16,7 +16,7 @@ from data_prep.sources import SourceError, locate, read
 from tests.data_prep.support import dataset, fails, prepare, write_jsonl, write_parquet
 
 FORMS = (("question", "answer"), ("prompt", "reward_model"))
-ROWS = [{"question": f'How many,\n"{n}"? 多少', "answer": f"#### {n}"} for n in range(5)]
+ROWS = [{"question": f'How many,\r\n"{n}"? 多少', "answer": f"#### {n}"} for n in range(5)]
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
