@@ -42,6 +42,10 @@ HOSTILE = {
     "reasoning": "<think>" * 10_000,
     "tools": "<interpreter>" * 10_000 + "</interpreter>",
     "code": "__import__('os').system('touch /tmp/owned')",
+    "units": "5" + r"\text{a} " * 60 + "!",
+    "words": "5 " + "a b " * 90 + "!",
+    "formulas never closed": r"answer:\(" * 1_000 + r"\(" * 4_000,
+    "spaces and tabs": "5" + "\t\n" * 4_000 + "!",
     "empty": "",
 }
 

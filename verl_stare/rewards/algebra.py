@@ -8,7 +8,6 @@ compares inequalities and sets.
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
 from collections.abc import Iterator
@@ -30,7 +29,17 @@ Expr: TypeAlias = Any
 DIGITS = 50
 # Relative; far above the error of 50 digits and far below any difference of two written answers.
 _SAME = sympy.Float(10) ** -38
-_POINTS = 5
+# Of the points at which formulas are compared: real values are this times 1 to 3, and whole ones at
+# most that. Small and large ones, since |x - 5| is 5 - x only up to 5.
+_SCALES = [
+    (sympy.Integer(1), 7),
+    (sympy.Rational(1, 10), 12),
+    (sympy.Integer(10), 30),
+    (sympy.Integer(40), 150),
+    (sympy.Integer(3), 70),
+    (sympy.Integer(2), 10),
+    (sympy.Integer(120), 400),
+]
 _CONVERSION = ConversionConfig(
     interpret_as_mixed_fractions=False,
     interpret_contains_as_eq=False,
@@ -42,9 +51,13 @@ _INTEGER_FUNCTIONS = (
     sympy.factorial,
     sympy.binomial,
     sympy.gamma,
+    sympy.Sum,
+    sympy.Product,
     sympy.Mod,
 )
+_COUNTING = frozenset("abcdijklmnpqrstuvwNMKLPQ")
 _PRIMES = re.compile(r"([a-zA-Z])('+)")
+_TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
 _WARM_UP = [
     (r"\frac{x+2}{7}", r"\frac{x}{7}+\frac{2}{7}"),
     (r"3\sqrt{13}", r"\sqrt{117}"),
@@ -85,8 +98,9 @@ def _equal(one: str, other: str) -> bool:
         return _proportional(_left_minus_right(first), _left_minus_right(second)) is not None
     if isinstance(first, Relational) and isinstance(second, Relational):
         factor = _proportional(_below(first), _below(second))
-        if factor is not None:
-            return bool(factor > 0) and _is_strict(first) == _is_strict(second)
+        if factor is None or _kind(first) != _kind(second):
+            return False
+        return isinstance(first, sympy.Ne) or bool(factor > 0)
     if _is_scalar(first) or _is_scalar(second):
         return False
     return all(
@@ -99,7 +113,11 @@ def _equal(one: str, other: str) -> bool:
 def _read(text: str) -> Expr:
     # The parser drops primes, and with them the difference between y' and y.
     text = _PRIMES.sub(lambda match: f"{match[1]}_{{prime{len(match[2])}}}", text)
-    text = re.sub(r"\\text\s*\{\s*([^{}]*?)\s*\}", r"\1", text).replace("°", "").replace("%", "")
+    text = re.sub(r"\\text\s*\{\s*([^{}]*?)\s*\}", r"\1", text).replace("%", "")
+    if _TRIGONOMETRY.search(text):
+        text = re.sub(r"(\d+(?:\.\d+)?)\s*°", r"(\1\\cdot \\frac{\\pi}{180})", text)
+    # "1/2 x" is half of x.
+    text = re.sub(r"(?<![\d.])(\d+)/(\d+)(?![\d.])", r"\\frac{\1}{\2}", text.replace("°", ""))
     expression: Expr = latex2sympy(
         text, is_real=False, normalization_config=None, conversion_config=_CONVERSION
     )
@@ -112,10 +130,11 @@ def _read(text: str) -> Expr:
         for function in expression.atoms(AppliedUndef, sympy.Derivative)
     }
     expression = expression.xreplace({**floats, **named})
+    counts_i = re.search(r"_\s*\{?\s*i\s*=", text) is not None
     # Plain symbols: the parser's may carry assumptions.
     return expression.xreplace(
         {
-            s: sympy.I if s.name == "i" else sympy.Symbol(s.name)
+            s: sympy.I if s.name == "i" and not counts_i else sympy.Symbol(s.name)
             for s in expression.atoms(sympy.Symbol)
         }
     )
@@ -154,7 +173,8 @@ def _same(one: Expr, other: Expr) -> bool:
 
 def _same_formula(one: Expr, other: Expr) -> bool:
     if one == other:
-        return True
+        # 1/0 is not 2/0, although sympy has one infinity for both.
+        return one.is_finite is not False and not one.has(sympy.zoo, sympy.nan)
     if not one.free_symbols and not other.free_symbols:
         return _same(_value(one), _value(other)) or _vanishes(one - other)
     usable = 0
@@ -180,18 +200,26 @@ def _points(*expressions: Expr) -> Iterator[dict[Any, Any]]:
     """Points at which to compare: variables stand for positive numbers; for whole ones where a
     function of whole numbers occurs; for either sign where a modulus asks for it."""
     symbols = sorted(set().union(*(e.free_symbols for e in expressions)), key=str)
-    whole = any(e.has(*_INTEGER_FUNCTIONS) or _sign_power(e) for e in expressions)
+    counting = all(s.name.split("_")[0] in _COUNTING for s in symbols)
+    whole = counting and any(e.has(*_INTEGER_FUNCTIONS) or _sign_power(e) for e in expressions)
     signed = any(e.has(sympy.Abs, sympy.sign) for e in expressions)
+    turned = signed and any(e.has(sympy.I) for e in expressions)
     draw = random.Random(20_260_619)
-    for number in range(_POINTS + (4 if whole or signed else 0)):
+    for number, (scale, most) in enumerate(_SCALES):
         if whole:
-            yield {s: sympy.Integer(draw.randint(1, 9 + number)) for s in symbols}
+            yield {s: sympy.Integer(draw.randint(1, most)) for s in symbols}
             continue
         values = [
-            sympy.Rational(draw.randint(1_001, 2_999), draw.randint(907, 1_009)) for _ in symbols
+            scale * sympy.Rational(draw.randint(1_001, 2_999), draw.randint(907, 1_009))
+            for _ in symbols
         ]
-        if signed and number % 2:
-            values = [-value for value in values]
+        if signed:
+            # Both signs, and not the same of all.
+            values = [
+                value * (-1) ** (number + place * number // 2) for place, value in enumerate(values)
+            ]
+        if turned:
+            values = [value + sympy.I * (place + 2) / 3 for place, value in enumerate(values)]
         yield dict(zip(symbols, values, strict=True))
 
 
@@ -211,8 +239,11 @@ def _below(relation: Expr) -> Expr:
     return relation.gts - relation.lts if hasattr(relation, "gts") else relation.lhs - relation.rhs
 
 
-def _is_strict(relation: Expr) -> bool:
-    return isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
+def _kind(relation: Expr) -> str:
+    if isinstance(relation, sympy.Ne):
+        return "differs"
+    strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
+    return "strict" if strict else "or equal"
 
 
 def _proportional(one: Expr, other: Expr) -> Expr | None:
@@ -220,7 +251,7 @@ def _proportional(one: Expr, other: Expr) -> Expr | None:
     if one.free_symbols != other.free_symbols or not one.free_symbols:
         return None
     ratios = []
-    for point in itertools.islice(_points(one, other), _POINTS):
+    for point in _points(one, other):
         top, bottom = _value(one.subs(point)), _value(other.subs(point))
         if (
             top.is_number

@@ -16,7 +16,7 @@ from verl_stare.rewards.extract import LONGEST
 from verl_stare.rewards.intervals import as_interval, is_inequality
 from verl_stare.rewards.latex import key, normalise, variables
 from verl_stare.rewards.numbers import Number, read_number
-from verl_stare.rewards.structure import Equation, Group, Leaf, Node, read
+from verl_stare.rewards.structure import Equation, Group, Leaf, Node, is_name, read
 from verl_stare.rewards.units import PERCENT
 
 # Seconds for the algebra of one comparison, whatever the answers are.
@@ -28,10 +28,11 @@ _CHOICE = re.compile(
     r"(?:\\text\s*\{\s*)?(?:\(\s*([A-J])\s*\)|([A-J])[.:)])\s*\}?\s*(\S.*)", re.DOTALL
 )
 _LETTER = re.compile(r"\(?\s*(?:\\text\s*\{\s*)?\(?\s*([A-J])\s*[.)]?\s*\}?\s*\)?")
-_SUBSCRIPT = re.compile(r"_\s*(?:\{[^{}]*\}|\\?\w)|\^\{?-1\}?")
-_NAME = re.compile(r"(?:\\?[a-zA-Z]+|[()+,'|{}\s]|\\text)+")
-_NO_NAME = re.compile(r"\\(?:frac|sqrt|int|sum)")
 _WORDS = re.compile(r"[a-z][a-z' -]*[a-z]")
+_FUNCTION = re.compile(r"(?P<name>[a-zA-Z])\((?P<variable>[a-z])\)")
+_ANOTHER = re.compile(r"\(\s*[A-J]\s*\)|\b[A-J][.:)](?!\S)")
+_BOUND = re.compile(r"\\(?:sum|prod|int|lim)(?![a-zA-Z])")
+_IDENTITIES = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
 _LIST_OR_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+")
 
 Algebra = Callable[[str, str, float], "bool | None"]
@@ -97,7 +98,11 @@ class _Comparison:
 
     def _choices(self, one: str, other: str) -> bool | None:
         """Answers to multiple choice: `(C) 12` is C, and is 12."""
-        first, second = _CHOICE.fullmatch(one), _CHOICE.fullmatch(other)
+        first, second = (
+            # More than one letter is a list of the choices, not a choice.
+            None if found and _ANOTHER.search(found[3]) else found
+            for found in map(_CHOICE.fullmatch, (one, other))
+        )
         if first and second:
             return (first[1] or first[2]) == (second[1] or second[2]) and self.texts(
                 first[3], second[3]
@@ -120,12 +125,28 @@ class _Comparison:
 
     def _equations(self, one: Node, other: Node) -> bool:
         if isinstance(one, Equation) and isinstance(other, Equation):
-            if key(one.left) == key(other.left):
+            if _same_name(one.left, other.left):
                 return self.nodes(one.right, other.right)
+            renamed = _renamed(one, other)
+            if renamed is not None:
+                return self.nodes(renamed, other.right)
+            if isinstance(one.right, Group) or isinstance(other.right, Group):
+                return False
             return self._algebra(one.text, other.text)
         equation, value = (one, other) if isinstance(one, Equation) else (other, one)
         assert isinstance(equation, Equation)
-        return is_name(equation) and self.nodes(equation.right, value)
+        zero = isinstance(equation.right, Leaf) and equation.right.text.strip() == "0"
+        # "x + y = 0" is a line, not a sum.
+        if is_name(equation.left) and not (zero and "+" in equation.left):
+            # "S = 2 + 3 = 5" says it twice; "x = 5 = 6" says nothing.
+            plain = [side for side in equation.sides[1:-1] if not variables(side)]
+            return self.nodes(equation.right, value) and all(
+                self.nodes(read(side), equation.right) for side in plain
+            )
+        # "5 + 3 = 8" is 8, if all of its sides are.
+        return not any(map(variables, equation.sides)) and all(
+            self.nodes(read(side), value) for side in reversed(equation.sides)
+        )
 
     def _groups(self, one: Node, other: Node) -> bool:
         first = one if isinstance(one, Group) else Group("list", (one,), None)
@@ -136,15 +157,23 @@ class _Comparison:
             # An inequality and the interval that it describes.
             if isinstance(leaf, Leaf) and is_inequality(leaf.text):
                 interval = as_interval(leaf.text)
+                if group.kind in {"list", "set"}:
+                    return False
                 if interval is None:
                     return self._algebra(leaf.text, written(group))
                 return self.nodes(read(interval), group)
         kinds = {first.kind, second.kind}
+        if kinds == {"list", "union"}:
+            first, second = _as_union(first), _as_union(second)
+            kinds = {first.kind, second.kind}
         if len(first.items) != len(second.items) or len(first.items) > _MOST_ITEMS:
             return False
         if len(kinds) == 1 and first.ordered:
             return self._in_order(first.items, second.items)
-        if kinds <= {"list", "set"} or kinds == {"union"}:
+        # Values of different names stand in an order.
+        if kinds <= {"list", "set"} and _names(first) != _names(second):
+            return self._in_order(first.items, second.items)
+        if kinds <= {"list", "set"} or kinds in ({"union"}, {"all"}):
             return self._in_any_order(first.items, second.items)
         # Coordinates with and without their brackets.
         return kinds == {"list", "()"} and self._in_order(first.items, second.items)
@@ -179,7 +208,9 @@ class _Comparison:
         if any(words) and any(numbers):
             return False
         # Formulas in other variables are not equal, and reading them takes long.
-        if variables(one.text) != variables(other.text):
+        if variables(one.text) != variables(other.text) and not any(
+            _BOUND.search(text) or _IDENTITIES.search(text) for text in (one.text, other.text)
+        ):
             return False
         return self._algebra(one.text, other.text)
 
@@ -232,6 +263,8 @@ def _words(text: str) -> str | None:
     plain = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text).strip().casefold()
     plain = " ".join(plain.split())
     wrapped = "\\text" in text
+    if plain in {"yes", "no"}:
+        return plain
     if not _WORDS.fullmatch(plain) or not (wrapped or " " in plain or len(plain) >= 4):
         return None
     if not wrapped and min(map(len, plain.split())) < 2:
@@ -239,15 +272,35 @@ def _words(text: str) -> str | None:
     return re.sub(r"^(?:the|an?) ", "", plain)
 
 
-def is_name(equation: Equation) -> bool:
-    """Whether an equation only names its value: `x = 5`, `f(x) = ...`, `m + n = 34`."""
-    left = _SUBSCRIPT.sub("", equation.left)
-    if not _NAME.fullmatch(left) or _NO_NAME.search(left):
-        return False
-    # "x + y = 0" is a line, not a sum.
-    right = equation.right
-    zero = isinstance(right, Leaf) and right.text.strip() == "0"
-    return not (zero and "+" in left)
+def _names(group: Group) -> frozenset[str]:
+    """The names in a list of values, if there are several: an order of their own."""
+    names = frozenset(key(item.left) for item in group.items if isinstance(item, Equation))
+    return names if len(names) > 1 else frozenset()
+
+
+def _renamed(one: Equation, other: Equation) -> Node | None:
+    """The right side of `f(n) = ...` in the variable of an equation `f(x) = ...`."""
+    first, second = (_FUNCTION.fullmatch(key(equation.left)) for equation in (one, other))
+    if first is None or second is None or first["name"] != second["name"]:
+        return None
+    if second["variable"] in variables(one.sides[-1]):
+        return None
+    letter = rf"(?<![\\a-zA-Z]){first['variable']}(?![a-zA-Z])"
+    return read(re.sub(letter, second["variable"], one.sides[-1]))
+
+
+def _same_name(one: str, other: str) -> bool:
+    """Equal, or a function and the y that it is drawn as."""
+    names = {key(one), key(other)}
+    return len(names) == 1 or ("y" in names and any(map(_FUNCTION.fullmatch, names)))
+
+
+def _as_union(group: Group) -> Group:
+    """Inequalities of which any may hold, as a union of intervals."""
+    intervals = [as_interval(item.text) if isinstance(item, Leaf) else None for item in group.items]
+    if group.kind == "union" or not all(intervals):
+        return group
+    return Group("union", tuple(read(interval) for interval in intervals if interval))
 
 
 def _as_list(text: str) -> Group:

@@ -15,6 +15,8 @@ from verl_stare.rewards.boxes import last_boxed
 # Longer answers are compared as they stand; nothing that long is a formula.
 LONGEST = 10_000
 
+_LONGEST_FORMULA = 1_000
+
 _TOOL_TAGS = ("tool_response", "interpreter")
 _MARKERS = re.compile(
     r"""
@@ -97,7 +99,8 @@ def _last_marked(text: str) -> str:
 
 def _sentence(text: str) -> str:
     """What a marker announces, up to the end of its sentence; the first formula if there is one."""
-    formula = _FORMULA.search(text)
+    # Looking for its end from every place where one begins takes time.
+    formula = _FORMULA.search(text[:_LONGEST_FORMULA])
     if formula:
         # Dollar signs around several formulas ("$1$ and $2$") are all part of the answer.
         text = text[formula.start() :] if text.count("$") > 2 else formula.group()

@@ -15,7 +15,7 @@ _CHARACTERS = str.maketrans(
         "％": "%", "′": "'", "’": "'", "⁄": "/", "→": r"\to ", "θ": r"\theta ", "α": r"\alpha ",
         "β": r"\beta ", "γ": r"\gamma ", "λ": r"\lambda ", "μ": r"\mu ", "ω": r"\omega ",
         "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u3000": " ", "\u200b": "", "\x00": "",
-        "\ufeff": "",
+        "\ufeff": "", "Ω": r"\Omega ", "Å": r"\AA ",
     }
 )  # fmt: skip
 
@@ -36,7 +36,11 @@ _REWRITES = [
         (r"\\[dt]binom(?![a-zA-Z])", r"\\binom"),
         (r"<=|\\le(?:q|qslant)(?![a-zA-Z])", r"\\le "),
         (r">=|\\ge(?:q|qslant)(?![a-zA-Z])", r"\\ge "),
-        (r"!=|\\neq(?![a-zA-Z])", r"\\ne "),
+        (r"\\not\s*\\in(?![a-zA-Z])", r"\\notin "),
+        (r"\\not\s*=", r"\\ne "),
+        (r"\\in(?![a-zA-Z])", r"\\in "),
+        (r"\\colon(?![a-zA-Z])", ":"),
+        (r"!=\\neq(?![a-zA-Z])", r"\\ne "),
         (r"\\(?:c?dots|dotsc|dotsb)(?![a-zA-Z])", r"\\ldots"),
         (r"\.\.\.", r"\\ldots "),
         (r"\\(?:varnothing|\{\s*\\\}|O)(?![a-zA-Z])", r"\\emptyset"),
@@ -50,7 +54,13 @@ _REWRITES = [
         (rf"\\{_ROMAN}\s*\{{\s*(e|i|d|ln|log|sin|cos|tan)\s*\}}", r" \1 "),
         (r"\\(?:mathbf|boldsymbol|mathit|mathsf|mathcal|bm)(?![a-zA-Z])", ""),
         (rf"\\(?:{_ROMAN}|text(?:bf|it|sf|up)|emph)(?![a-zA-Z])", r"\\text"),
+        (
+            r"[(\[]\s*\\begin\{array\}\s*\{[lcr|\s]*\}(.*?)\\end\{array\}\s*[)\]]",
+            r"\\begin{pmatrix}\1\\end{pmatrix}",
+        ),
         (r"\\(?:begin|end)\{(?:array|aligned|align\*?|gathered|equation\*?)\}(?:\{[lcr|]*\})?", ""),
+        (r"\{([^{}]*)\\choose(?![a-zA-Z])([^{}]*)\}", r"\\binom{\1}{\2}"),
+        (r"(?<=[,(\[]) ?\+ ?(?=\\infty)", ""),
         # Arguments without braces.
         (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
         (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
@@ -58,7 +68,17 @@ _REWRITES = [
         (r"(\\frac\s*\{[^{}]*\})\s*(\d|[a-zA-Z](?![a-zA-Z]))", r"\1{\2}"),
         (r"\\sqrt\s*(\d+|[a-zA-Z](?![a-zA-Z]))", r"\\sqrt{\1}"),
         (r"\*\*", "^"),
-        (r"\\(?:approx|simeq|sim)(?![a-zA-Z])", "="),
+        (r"\\(?:approx|simeq|thickapprox)(?![a-zA-Z])", "≈"),
+        (r"^(?:\\text\s*\{\s*)?(?:about|approximately|approx\.?)(?![a-zA-Z])\s*\}?", ""),
+        (r"^\s*[=≈]", ""),
+        *[
+            (
+                rf"(?<=[\d}}])\s*(\\text\s*\{{)?\s*{name}(?![a-zA-Z])\s*",
+                rf" \\times 10^{{{power}}} \1",
+            )
+            for name, power in (("thousand", 3), ("million", 6), ("billion", 9), ("trillion", 12))
+        ],
+        (r"\\text\s*\{\s*\}", " "),
         (r"(?<!\\)\\[()\[\]]", " "),
         # As programs and plain text write functions and constants.
         (r"(?<![\\a-zA-Z.])(?:np|numpy|math|sympy|sp)\.(?=[a-zA-Z])", ""),
@@ -82,6 +102,7 @@ _GREEK = re.compile(
     re.IGNORECASE,
 )
 _SINGLE_BRACES = re.compile(r"(?<=[\^_])\{\s*(\w)\s*\}")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d) (?=\d)")
 _FENCES = re.compile(r"^```\w*\s*|\s*```$|^`|`$")
 _EMPHASIS = re.compile(r"^\*\*([^*]*)\*\*$")
 _COMMAND = re.compile(r"(\\[a-zA-Z]+) (?=[a-zA-Z])")
@@ -102,9 +123,11 @@ def normalise(text: str) -> str:
 
 def key(text: str) -> str:
     """What two spellings of the same formula share: no spaces, no braces around one character."""
-    text = _SINGLE_BRACES.sub(r"\1", text)
+    # Two numbers side by side are not one.
+    text = _BETWEEN_DIGITS.sub("\x01", _SINGLE_BRACES.sub(r"\1", text))
     # The space after a command ends its name.
-    text = _COMMAND.sub("\\1\x00", text).replace(" ", "").replace("\x00", " ")
+    text = _COMMAND.sub("\\1\x00", text).replace(" ", "")
+    text = text.replace("\x00", " ").replace("\x01", " ")
     return text.replace(r"\text", "").replace(r"\cdot", "*").replace(r"\times", "*")
 
 
@@ -139,7 +162,7 @@ def _dollars(text: str) -> str:
     money = re.match(r"\\\$|-?\$(?=\s*-?[\d.])", text) is not None and (
         text.startswith("\\$") or text.count("$") == 1
     )
-    plain = text.replace("\\$", "").replace("$", "")
+    plain = " ".join(text.replace("\\$", "").replace("$", " ").split())
     return ("\\$" if money else "") + plain.strip().rstrip(".,;").strip()
 
 

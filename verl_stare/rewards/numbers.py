@@ -16,7 +16,7 @@ STAND_IN_DIGITS = 6
 _LONGEST = 400
 _LARGEST_EXPONENT = 400
 
-_UNSIGNED = r"(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?: \d{3})+|\d+)(?:\.\d*)?|\.\d+"  # thousands or plain
+_UNSIGNED = r"(?:[1-9]\d{0,2}(?:(?:,\d{3})+|(?: \d{3})+)|\d+)(?:\.\d*)?|\.\d+"  # thousands or plain
 _LITERAL = re.compile(
     rf"(?P<mantissa>{_UNSIGNED})"
     r"(?:\s*(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*(?:\{\s*(?P<braced>[+-]?\s*\d+)\s*\}|(?P<bare>-?\d+))"

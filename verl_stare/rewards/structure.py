@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from verl_stare.rewards.intervals import is_inequality
 from verl_stare.rewards.latex import matching
 from verl_stare.rewards.numbers import read_number
 from verl_stare.rewards.units import split_unit
@@ -15,12 +16,23 @@ from verl_stare.rewards.units import split_unit
 _DEEPEST = 8
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CONNECTOR = re.compile(
-    r"\s*,?\s*(?:\\text\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])|\\(?:land|lor|vee|wedge)(?![a-zA-Z]))\s*"
+    r"\s*,?\s*(?:\\text\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z]))\s*"
 )
+_JOINTLY = re.compile(r"(?<![a-zA-Z\\])and(?![a-zA-Z])")
 _MATRIX = re.compile(r"\\begin\{([pbvBV]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
 _TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-zA-Z])")
 _SEPARATORS = ",;"
+_REALS = {r"\mathbb{R}", r"\mathbb R", r"\R"}
+
+
+_SUBSCRIPT = re.compile(r"_\s*(?:\{[^{}]*\}|\\?\w)|\^\s*(?:-1|\{\s*-1\s*\})(?=\s*\()")
+_NAME = re.compile(r"(?:\\?[a-zA-Z]+|[()+,'|{}\s]|\\text)+")
+# Operations, and constants that have their value already.
+_NO_NAME = re.compile(
+    r"\\(?:frac|sqrt|int|sum|prod|log|ln|exp|sin|cos|tan|cot|sec|csc|neg|not|pi)(?![a-zA-Z])"
+    r"|\A\s*[ei]\s*\Z"
+)
 
 
 @dataclass(frozen=True)
@@ -33,8 +45,11 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Group:
-    """Several values. `kind`: `list`, `set`, `union` (order does not matter); brackets as written
-    (`()`, `(]`, `[)`, `[]`), `:` or `matrix RxC` (order matters)."""
+    """Several values.
+
+    `kind`, where order does not matter: `list`, `set`, `union`, `all` (inequalities that all hold);
+    where it does: brackets as written (`()`, `(]`, `[)`, `[]`), `:`, or a matrix and its shape.
+    """
 
     kind: str
     items: tuple[Node, ...]
@@ -42,7 +57,7 @@ class Group:
 
     @property
     def ordered(self) -> bool:
-        return self.kind not in {"list", "set", "union"}
+        return self.kind not in {"list", "set", "union", "all"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,7 @@ class Equation:
     left: str
     right: Node
     text: str
+    sides: tuple[str, ...]
     unit: str | None = None
 
 
@@ -65,7 +81,10 @@ def read(text: str, depth: int = 0) -> Node:
         return Leaf(text)
     items = _items(text)
     if len(items) > 1:
-        return Group("list", tuple(read(item, depth + 1) for item in items))
+        # Of inequalities it matters whether all hold or any.
+        jointly = _JOINTLY.search(text) and any(map(is_inequality, items))
+        kind = "all" if jointly else "list"
+        return Group(kind, tuple(read(item, depth + 1) for item in items))
     return _single(items[0] if items else text, depth)
 
 
@@ -75,20 +94,31 @@ def _single(text: str, depth: int) -> Node:
         return read(whole_text[1], depth + 1)
     if text.startswith("\\{") and text.endswith("\\}") and matching(text, 1) == len(text) - 1:
         inner = text[2:-2]
-        if not re.search(r"\||:|\\(?:mid|colon)", inner):
-            return Group("set", tuple(read(item, depth + 1) for item in _items(inner)))
+        builder = re.fullmatch(r"\s*[a-zA-Z]\s*[|:](.*)", inner, re.DOTALL)
+        if builder is not None:
+            return read(builder[1], depth + 1)
+        if not re.search(r"\||:", inner):
+            items = _items(inner, listed=True)
+            return Group("set", tuple(read(item, depth + 1) for item in items))
         return Leaf(text)
+    if text in _REALS:
+        return Group("()", (Leaf("-\\infty"), Leaf("\\infty")))
     matrix = _MATRIX.fullmatch(text)
     if matrix is not None:
-        return _matrix(matrix[2], depth)
+        return _matrix(matrix[1], matrix[2], depth)
     bracketed = _bracketed(text, depth)
     if bracketed is not None:
         return bracketed
+    exact, *approximations = split_top(text, "≈")
+    if approximations and exact:
+        # "2\\sqrt{3} ≈ 3.46" gives the exact value; "x ≈ 3.46" has no other.
+        named = is_name(exact)
+        return read(approximations[-1] if named else exact, depth + 1)
     for separator, kind in ((r"\cup", "union"), ("=", "="), (r"\in ", "="), (":", ":")):
         parts = split_top(text, separator)
         if len(parts) > 1 and all(parts):
             if kind == "=":
-                return Equation(parts[0], read(parts[-1], depth + 1), text)
+                return Equation(parts[0], read(parts[-1], depth + 1), text, tuple(parts))
             return Group(kind, tuple(read(part, depth + 1) for part in parts))
     value, unit = split_unit(text)
     if unit is None:
@@ -100,23 +130,27 @@ def _single(text: str, depth: int) -> Node:
 def _bracketed(text: str, depth: int) -> Node | None:
     if text[0] not in _OPENING or matching(text, 0) != len(text) - 1 or len(text) < 2:
         return None
-    items = _items(text[1:-1])
+    items = _items(text[1:-1], listed=text[0] != "{")
     if len(items) > 1 and text[0] != "{":
         return Group(text[0] + text[-1], tuple(read(item, depth + 1) for item in items))
     return read(text[1:-1], depth + 1)
 
 
-def _matrix(body: str, depth: int) -> Node:
+def _matrix(name: str, body: str, depth: int) -> Node:
     rows = [row.split("&") for row in re.split(r"\\\\(?:\[[^\]]*\])?", body) if row.strip()]
     items = tuple(read(cell, depth + 1) for row in rows for cell in row)
-    widths = {len(row) for row in rows}
-    shape = f"{len(rows)}x{widths.pop() if len(widths) == 1 else '?'}"
-    return Group(f"matrix {shape}", items)
+    # Straight lines are a determinant or a norm, all brackets the same.
+    kind = name if name in {"vmatrix", "Vmatrix"} else "matrix"
+    return Group(f"{kind} {[len(row) for row in rows]}", items)
 
 
-def _items(text: str) -> list[str]:
-    """The parts of a list at the top level, with `±` written out as two."""
-    parts = [part for piece in split_top(text, _SEPARATORS) for part in _connected(piece) if part]
+def _items(text: str, *, listed: bool = False) -> list[str]:
+    """The parts of a list at the top level, with `±` written out as two.
+
+    `listed`: it stands in brackets, so that a comma is none of thousands.
+    """
+    pieces = split_top(text, "," if listed else _SEPARATORS)
+    parts = [part for piece in pieces for part in _connected(piece) if part]
     written_out: list[str] = []
     for part in parts:
         # Inside of a set or a tuple it belongs to one of their items.
@@ -145,7 +179,9 @@ def split_top(text: str, separators: str) -> list[str]:
 
     A comma between groups of three digits is one of thousands if the text is a number as a whole.
     """
-    if separators == _SEPARATORS:
+    if separators == ",":
+        pattern = re.compile(r"[,;]")
+    elif separators == _SEPARATORS:
         if read_number(split_unit(text)[0]) is not None:
             return [text]
         pattern = re.compile(r"[,;]")
@@ -166,3 +202,14 @@ def split_top(text: str, separators: str) -> list[str]:
             start = token.end()
     parts.append(text[start:].strip())
     return parts
+
+
+def is_name(left: str) -> bool:
+    """Whether the left side of an equation only names a value: `x`, `f(x)`, `m + n`."""
+    plain = _SUBSCRIPT.sub("", left)
+    # "|x| = 5" has two solutions.
+    return (
+        not plain.startswith("|")
+        and _NAME.fullmatch(plain) is not None
+        and _NO_NAME.search(plain) is None
+    )

@@ -21,31 +21,42 @@ _NAMES = {
     "lb": "pound lbs", "oz": "ounce", "t": "ton tonne", "s": "second sec", "min": "minute",
     "h": "hour hr hrs", "day": "days", "week": "weeks", "month": "months", "year": "yr years",
     "degree": "deg", "radian": "rad", "dollar": "usd buck", "cent": "¢", "mph": "", "kmh": "kph",
-    "l": "liter litre", "ml": "milliliter millilitre", "ev": "", "hz": "hertz", "j": "joule",
-    "kj": "kilojoule", "n": "newton", "w": "watt", "v": "volt", "pa": "pascal", "mol": "mole",
-    "angstrom": "", "k": "kelvin", PERCENT: "pct percentage", "square": "sq", "unit": "units",
-    "pc": "parsec", "erg": "ergs", "bit": "bits", "people": "person", "coin": "", "apple": "",
+    "L": "l liter litre", "mL": "ml milliliter millilitre", "eV": "", "Hz": "hertz", "J": "joule",
+    "kJ": "kilojoule", "N": "newton", "W": "watt", "V": "volt", "Pa": "pascal", "mol": "mole",
+    "angstrom": "AA", "K": "kelvin", "euro": "", "pound": "", "yen": "", "ordinal": "st nd rd th",
+    PERCENT: "pct percentage", "square": "sq", "unit": "units",
+    "pc": "parsec", "erg": "ergs", "bit": "bits", "people": "person", "gal": "gallon", "rpm": "",
 }  # fmt: skip
 _ALIASES = {name: unit for unit, names in _NAMES.items() for name in [unit, *names.split()]}
 
+# One way only to match each character: spaces are single, and stand in one alternative.
 _TEXT_GROUP = re.compile(
-    r"(?P<value>.*?)\s*(?P<unit>(?:/\s*)?(?:\\mu\s*)?\\text\s*\{[^{}]*\}(?:\s*(?:\^\s*(?:\{?-?\d+\}?)|[/\s*]|\\cdot"
-    r"|\\text\s*\{[^{}]*\}|cubed|squared))*)\s*",
-    re.DOTALL,
+    r"(?P<value>.*?) ?(?P<unit>(?:/ ?)?(?:\\mu ?)?\\text ?\{[^{}]*\}"
+    r"(?:\^ ?\{?-?\d+\}?|[/ *]|\\cdot|\\text ?\{[^{}]*\}|cubed|squared)*)"
 )
 _BRACED = re.compile(r"(?P<value>.*?\d\s*)\{\s*(?P<unit>[a-zA-Z ]{2,})\s*\}")
 _WORDS = re.compile(
-    r"(?P<value>.*?[\d})])\s*(?P<unit>(?:[a-zA-ZÅ¢]+\.?)(?:(?:\s*[/\s*-]\s*|\s*\^\s*)"
-    r"(?:[a-zA-Z]+\.?|\{?-?\d\}?))*)"
+    r"(?P<value>.*?(?:[\d})]|\\pi)) ?(?P<unit>[a-zA-Z¢]+\.?"
+    r"(?:(?: ?[/*-] ?| | ?\^ ?)(?:[a-zA-Z]+\.?|\{?-?\d\}?))*)"
 )
 _SIGNS = re.compile(
     r"(?P<value>.*[\d})])\s*(?P<unit>\\(?:AA|Omega|mu\s*[a-zA-Z]))(?![a-zA-Z])", re.DOTALL
 )
-_CURRENCY = re.compile(r"(?P<sign>-?)\s*(?:\\\$|[€£¥]|USD\s)\s*(?P<value>.+)", re.DOTALL)
+_CURRENCIES = {"\\$": "dollar", "USD": "dollar", "€": "euro", "£": "pound", "¥": "yen"}
+_PRIMES = re.compile(r"(?P<value>[-\d.,]*\d) ?(?P<unit>'{1,2}|\")")
+_TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
+_CURRENCY = re.compile(r"(?P<sign>-?)\s*(?P<of>\\\$|[€£¥]|USD\s)\s*(?P<value>.+)", re.DOTALL)
 _BASE = re.compile(
     r"(?P<value>[0-9][0-9A-F]*)\s*_\s*\{?\s*(?:\\text\s*\{)?\s*(?P<base>\d+|[a-z]+)\s*\}?\}?"
 )
-_CONNECTORS = frozenset({"and", "or", "if", "for", "where", "when", "to", "is", "with"})
+# Words that say more than in what something is measured.
+_NO_UNIT = re.compile(
+    r"(?i)^\W*(?:squared|cubed)\b|\b(?:and|or|if|for|where|when|to|is|with|not|no|false|wrong|but|except|negative|inverse|mod"
+    r"|modulo|minus|plus|factorial|over|less|more|least|most|about|approximately|hundred|dozen"
+    r"|choose|tens|halves|thirds|fourths|quarters|fifths|sixths|sevenths|eighths|ninths|tenths"
+    r"|hundredths|thousandths|sine|cosine|tangent"
+    r"|(?:var)?(?:alpha|beta|gamma|delta|epsilon|zeta|theta|kappa|lambda|sigma|omega))\b"
+)
 
 
 def split_unit(text: str) -> tuple[str, str | None]:
@@ -54,16 +65,20 @@ def split_unit(text: str) -> tuple[str, str | None]:
     Units are read from `\text{...}` groups, from known names, and from other words of four letters
     or more after a plain number. A single bare letter is a variable: `6m` is six times m.
     """
-    text = text.strip()
+    text = " ".join(text.split())
     if len(text) > _LONGEST:
         return text, None
     currency = _CURRENCY.fullmatch(text)
     if currency is not None:
         value, unit = split_unit(currency["value"])
-        return currency["sign"] + value, unit or "dollar"
+        return currency["sign"] + value, unit or _CURRENCIES[currency["of"].strip()]
+    primes = _PRIMES.fullmatch(text)
+    if primes is not None:
+        return primes["value"], primes["unit"]
     if text.endswith("%"):
         return text[:-1].strip(), PERCENT
-    if text.endswith("°"):
+    # In "\\sin 30°" the degrees are the angle's.
+    if text.endswith("°") and not _TRIGONOMETRY.search(text):
         return text[:-1].strip(), "degree"
     degrees = re.fullmatch(r"(.*?)\s*°\s*(?:\\text\s*\{\s*)?([CFK])\s*\}?", text, re.DOTALL)
     if degrees is not None:
@@ -87,19 +102,26 @@ def _spelt_base(base: str) -> str:
 
 
 def _connects(unit: str) -> bool:
-    return not _CONNECTORS.isdisjoint(re.findall(r"[a-z]+", unit.lower()))
+    """Whether it says more: such a word, or a number that is no exponent."""
+    plain = re.sub(r"\^ ?\{?-?\d+\}?|\\[a-zA-Z]+", "", unit)
+    return (
+        re.search(r"\d", plain) is not None
+        or not re.search(r"[^\W\d_]", unit.replace("\\text", ""))
+        or _NO_UNIT.search(unit) is not None
+    )
 
 
 def _is_unit(value: str, unit: str, text: str) -> bool:
     names = re.findall(r"[a-zA-ZÅ¢]+", unit)
     if not names or _connects(unit):
         return False
+    known = [_singular(name) in _NAMES for name in names]
+    spaced = text[len(value) :].startswith(" ") or value.endswith(" ")
     if read_number(value) is None:
-        return False
+        # "2\\sqrt{3} cm"
+        return spaced and all(known) and min(map(len, names)) > 1
     if unit.startswith("\\"):
         return True
-    known = [_singular(name.lower()) in _ALIASES for name in names]
-    spaced = text[len(value) :].startswith(" ") or value.endswith(" ")
     # One bare letter is a variable, unless it is part of something like "m/s".
     if all(known) and (min(map(len, names)) > 1 or ("/" in unit and spaced)):
         return True
@@ -109,17 +131,20 @@ def _is_unit(value: str, unit: str, text: str) -> bool:
 
 def _unit(written: str) -> str:
     """One spelling of a unit: lower case, singular, known aliases, exponents without braces."""
-    plain = re.sub(r"\\text|\\cdot|[{}().*]", " ", written)
+    plain = re.sub(r"\\text|\\cdot|[{}().*\\]", " ", written)
     plain = re.sub(r"\s*\^\s*", "^", plain)
     plain = re.sub(r"\b(?:square|sq)\s+([a-zA-Z]+)", r"\1^2", plain)
     plain = re.sub(r"\b(?:cubic|cu)\s+([a-zA-Z]+)", r"\1^3", plain)
     plain = re.sub(r"([a-zA-Z]+)\s+squared", r"\1^2", plain)
     plain = re.sub(r"\bper\b", "/", plain)
-    names = re.sub(r"[a-zA-Z¢Å]+", lambda name: _singular(name[0].lower()), plain)
-    return re.sub(r"\s*/\s*", "/", " ".join(names.split()))
+    names = re.sub(r"[a-zA-Z¢Å]+", lambda name: _singular(name[0]), plain)
+    names = re.sub(r"\s*/\s*", "/", " ".join(names.split()))
+    return {"mph": "mi/h", "kmh": "km/h"}.get(names, names)
 
 
 def _singular(name: str) -> str:
+    # Of two letters or less, capitals tell units apart: mW and MW.
+    name = name if len(name) <= 2 else name.lower()
     if name in _ALIASES:
         return _ALIASES[name]
     single = name[:-1] if name.endswith("s") and len(name) > 3 else name
