@@ -44,7 +44,13 @@ EQUAL = {
         ("1.414214", r"\sqrt{2}"),
         ("3.14159265", r"\pi"),
     ],
-    "percent": [("62.5%", "0.625"), (r"62.5\%", "62.5"), (r"50 \text{ percent}", r"\frac{1}{2}")],
+    "percent": [
+        ("5%, 0.05", "0.05, 5"),
+        (r"(5\%)^2", "0.0025"),
+        ("62.5%", "0.625"),
+        (r"62.5\%", "62.5"),
+        (r"50 \text{ percent}", r"\frac{1}{2}"),
+    ],
     "units": [
         ("2\\sqrt{3} cm", r"2\sqrt{3}"),
         ("€5", "5 euros"),
@@ -184,6 +190,8 @@ DIFFERENT = {
     ],
     "decimals that are too short": [("0.33", "1/3"), ("3.14", r"\pi"), ("1.41422", r"\sqrt2")],
     "units": [
+        ("50%+1", "51"),
+        ("5°+5", "10"),
         (r"10 \text{ MW}", r"10 \text{ mW}"),
         (r"5 \text{ not 6}", "5"),
         ("5 thirds", "5"),
@@ -243,6 +251,7 @@ DIFFERENT = {
         (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1&2\end{pmatrix}"),
     ],
     "formulas": [
+        ("x+1'", "x+1"),
         ("|x-5|", "5-x"),
         ("|x-100|", "100-x"),
         ("|x+10|", "x+10"),

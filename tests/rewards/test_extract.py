@@ -25,6 +25,8 @@ from verl_stare.rewards.extract import extract_answer, own_text
         (r"<answer>\boxed{7}</answer>", "7"),
         ("Answer: 5\nAnswer: 6", "6"),
         ("答案：42", "42"),
+        ("Answer:\n5", "5"),
+        (r"Answer: \(5\) or \(6\)", r"\(5\) or \(6\)"),
         (r"Answer: 5, or in a box: \boxed{6}", "6"),
         ("<think>maybe Answer: 3</think>\nAnswer: 4", "4"),
         (r"maybe \boxed{3}</think> it is \boxed{4}", "4"),
@@ -38,7 +40,15 @@ def test_marked_answers(response: str, answer: str) -> None:
 
 @pytest.mark.parametrize(
     "response",
-    ["", "it is 34", r"<think> I guess \boxed{3}", r"<think>\boxed{3}</think> it is 3", "\x00"],
+    [
+        "",
+        "it is 34",
+        "The answer is not $5$",
+        r"<think>a</think> <think> or \boxed{5}",
+        r"<think> I guess \boxed{3}",
+        r"<think>\boxed{3}</think> it is 3",
+        "\x00",
+    ],
 )
 def test_no_answer(response: str) -> None:
     assert extract_answer(response).text == ""

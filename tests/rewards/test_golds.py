@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +76,10 @@ def test_one_gold_is_itself_and_several_are_a_json_list() -> None:
 def test_ground_truths_of_other_datasets() -> None:
     assert unpack_golds(None) == []
     assert unpack_golds(27.0) == ["27"]
+    assert unpack_golds(1e22) == ["10000000000000000000000"]
+    assert unpack_golds(b"5") == ["5"]
+    assert unpack_golds(np.array(5)) == ["5"]
+    assert unpack_golds(np.array(["1", "2"])) == ["1", "2"]
     assert unpack_golds(["1", 2, "3.0"]) == ["1", "2", "3.0"]
 
 

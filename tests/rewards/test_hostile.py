@@ -46,6 +46,11 @@ HOSTILE = {
     "words": "5 " + "a b " * 90 + "!",
     "formulas never closed": r"answer:\(" * 1_000 + r"\(" * 4_000,
     "spaces and tabs": "5" + "\t\n" * 4_000 + "!",
+    "a long name": "a" * 60 + "1=5",
+    "a sentence as a name": "total number of ordered pairs (a,b) with a<10 = 5",
+    "minus signs": "5 a" + " -1" * 30 + "!",
+    "slashes": r"5 \text{a}" + " /" * 30 + "!",
+    "dollars and spaces": "5" + " $" * 300 + "!",
     "empty": "",
 }
 

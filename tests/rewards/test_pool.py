@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -50,11 +51,17 @@ def gone(pids: set[int], within: float = 10.0) -> bool:
     return True
 
 
+def verdict(asked: pool.Pool, one: str, other: str) -> bool | None:
+    return asked.equal(one, other, 5.0)[0].verdict
+
+
 def test_a_request_is_cut_short_and_the_next_is_answered(one: pool.Pool) -> None:
-    assert one.equal(r"\sqrt{8}", r"2\sqrt{2}", 5.0) is True
-    assert one.equal(*ENDLESS, 0.2) is None
-    assert one.equal(r"\sqrt{8}", r"2\sqrt{2}", 5.0) is True
-    assert one.equal(r"\sqrt{8}", r"3\sqrt{2}", 5.0) is False
+    assert verdict(one, r"\sqrt{8}", r"2\sqrt{2}") is True
+    reply, spent = one.equal(*ENDLESS, 0.2)
+    assert reply == pool.Reply(None, cut_short=True)
+    assert spent > 0.1
+    assert verdict(one, r"\sqrt{8}", r"2\sqrt{2}") is True
+    assert verdict(one, r"\sqrt{8}", r"3\sqrt{2}") is False
 
 
 def test_workers_load_neither_the_trainer_nor_torch() -> None:
@@ -67,18 +74,75 @@ def test_workers_load_neither_the_trainer_nor_torch() -> None:
 
 
 def test_a_worker_that_is_killed_is_replaced(one: pool.Pool) -> None:
-    assert one.equal("1+i", "i+1", 5.0) is True
+    assert verdict(one, "1+i", "i+1") is True
     victims = children(os.getpid())
     for victim in victims:
         os.kill(victim, signal.SIGKILL)
     assert gone(victims)
     # The process was gone before it could be asked: it is started again.
-    assert one.equal("2+i", "i+2", 5.0) is True
+    assert verdict(one, "2+i", "i+2") is True
+
+
+def _answering(asked: pool.Pool) -> int:
+    """The child that takes the requests."""
+    [worker] = asked._workers
+    [child] = children(worker._process.pid)
+    return child
+
+
+def test_an_idle_child_that_dies_mixes_up_no_answers(one: pool.Pool) -> None:
+    for n in range(2, 6):
+        assert verdict(one, rf"\sqrt{{{4 * n}}}", rf"2\sqrt{{{n}}}") is True
+        child = _answering(one)
+        os.kill(child, signal.SIGKILL)
+        assert gone({child})
+        assert verdict(one, rf"\sqrt{{{4 * n}}}", rf"3\sqrt{{{n}}}") is False
+
+
+def test_a_child_that_dies_at_work_is_asked_again(one: pool.Pool) -> None:
+    assert verdict(one, "1+i", "i+1") is True
+    child = _answering(one)
+    threading.Timer(0.5, os.kill, (child, signal.SIGKILL)).start()
+    reply, _ = one.equal(*ENDLESS, 2.0)
+    # The second time it is the limit that ends it, so it took longer than until the first death.
+    assert reply == pool.Reply(None, cut_short=True)
+    assert verdict(one, "2+i", "i+2") is True
+
+
+class Interrupted(BaseException):
+    """Such as Ctrl-C."""
+
+
+def test_an_interrupted_question_is_not_answered_later(
+    one: pool.Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert verdict(one, r"\sqrt{8}", r"2\sqrt{2}") is True
+
+    def interrupted(self: object, seconds: float) -> None:
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pool._Worker, "_line", interrupted)
+        with pytest.raises(Interrupted):
+            verdict(one, r"\sqrt{8}", r"3\sqrt{2}")
+    assert verdict(one, r"\sqrt{8}", r"2\sqrt{2}") is True
+
+
+def test_no_file_of_the_working_directory_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sympy.py").write_text("raise SystemExit('run')")
+    (tmp_path / "json.py").write_text("raise SystemExit('run')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    made = pool.Pool(1)
+    assert verdict(made, "5+i", "i+5") is True
+    made.close()
 
 
 def test_closing_leaves_no_process(one: pool.Pool) -> None:
     before = children(os.getpid())
-    one.equal(r"\sqrt{2}", r"\sqrt{3}", 5.0)
+    verdict(one, r"\sqrt{2}", r"\sqrt{3}")
     started = children(os.getpid()) - before
     assert len(started) == 2  # the one that holds the libraries, and its child
     one.close()
@@ -118,7 +182,7 @@ def test_threads_share_the_processes() -> None:
     questions = [(rf"\sqrt{{{4 * n}}}", rf"2\sqrt{{{n}}}") for n in range(2, 26)]
     wrong = [(rf"\sqrt{{{4 * n}}}", rf"3\sqrt{{{n}}}") for n in range(2, 26)]
     with ThreadPoolExecutor(12) as threads:
-        verdicts = list(threads.map(lambda pair: shared.equal(*pair, 10.0), questions + wrong))
+        verdicts = list(threads.map(lambda pair: verdict(shared, *pair), questions + wrong))
     started = children(os.getpid()) - before
     shared.close()
     assert verdicts == [True] * len(questions) + [False] * len(wrong)
@@ -126,37 +190,42 @@ def test_threads_share_the_processes() -> None:
 
 
 def test_a_forked_process_makes_its_own() -> None:
-    assert pool.equal("3+i", "i+3", 5.0) is True
+    assert pool.equal("3+i", "i+3", 5.0)[0] is True
     mine = pool.get()
+    before = children(os.getpid())
     child = os.fork()
     if child == 0:
-        verdict = pool._pool is None and pool.equal(r"\sqrt{12}", r"2\sqrt{3}", 30.0) is True
+        right = pool._pool is None and pool.equal(r"\sqrt{12}", r"2\sqrt{3}", 30.0)[0] is True
         pool.get().close()
-        os._exit(0 if verdict else 1)
+        # What its end would run.
+        mine.close()
+        os._exit(0 if right else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert pool.get() is mine
-    assert pool.equal("4+i", "i+4", 5.0) is True
+    assert all(map(running, before))
+    assert pool.equal("4+i", "i+4", 5.0)[0] is True
 
 
 def test_what_took_too_long_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     class Slow:
-        def equal(self, one: str, other: str, seconds: float) -> None:
+        def equal(self, one: str, other: str, seconds: float) -> tuple[pool.Reply, float]:
             asked.append(seconds)
+            return pool.Reply(None, cut_short=True), seconds
 
     monkeypatch.setattr(pool, "get", Slow)
-    assert pool.equal("slow", "question", 3.0) is None
-    assert pool.equal("slow", "question", 3.0) is None
+    assert pool.equal("slow", "question", 3.0)[0] is None
+    assert pool.equal("slow", "question", 3.0)[0] is None
     assert asked == [3.0]
-    assert pool.equal("slow", "question", 9.0) is None
+    assert pool.equal("slow", "question", 9.0)[0] is None
     assert asked == [3.0, 9.0]
 
 
 def test_a_worker_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = pool.Pool(1)
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(pool.Unavailable, match=r"verl_stare\.rewards\.worker does not start"):
+    with pytest.raises(pool.Unavailable, match="the grader's worker does not start"):
         broken.equal("1+i", "i+1", 5.0)
 
 

@@ -49,9 +49,10 @@ def test_lenient_is_an_option() -> None:
     assert (score["acc"], score["format"]) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), 0.0])
-def test_a_rows_tolerance(missing: float | None) -> None:
-    assert compute_score("x", r"\boxed{4.15}", "4.2", {"tolerance": 0.1})["acc"] == 1.0
+@pytest.mark.parametrize("missing", [None, float("nan"), 0.0, float("inf"), "none", [1]])
+def test_a_rows_tolerance(missing: object) -> None:
+    for stated in (0.1, "1e-1"):
+        assert compute_score("x", r"\boxed{4.15}", "4.2", {"tolerance": stated})["acc"] == 1.0
     assert compute_score("x", r"\boxed{4.15}", "4.2", {"tolerance": missing})["acc"] == 0.0
 
 
@@ -68,6 +69,33 @@ def test_what_takes_too_long_is_counted() -> None:
         "x", r"\boxed{6^{6^{6^{6}}}}", [r"\sqrt{2}", "6^{6^{6^{6}}}"], time_limit=0.2
     )
     assert (score["acc"], score["timed_out"]) == (1.0, 0.0)
+
+
+def test_the_limit_is_of_all_golds_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def slow(one: str, other: str, seconds: float) -> tuple[None, float]:
+        asked.append(seconds)
+        return None, 0.4
+
+    monkeypatch.setattr("verl_stare.rewards.pool.equal", slow)
+    golds = [rf"\sqrt{{{n}}}" for n in (2, 3, 5, 7)]
+    score = compute_score("x", r"\boxed{\pi}", golds, time_limit=1.0)
+    assert score["timed_out"] == 1.0
+    assert asked == pytest.approx([1.0, 0.6, 0.2])
+
+
+def test_waiting_for_a_process_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    # However long it takes to start one: only what the algebra takes is.
+    monkeypatch.setattr("verl_stare.rewards.pool._pool", None)
+    answer, gold = r"\boxed{(\sqrt{28},\sqrt{44})}", r"(2\sqrt{7},2\sqrt{11})"
+    assert compute_score("x", answer, gold, time_limit=0.5)["acc"] == 1.0
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_limit_that_is_none(limit: float) -> None:
+    with pytest.raises(ValueError, match="time_limit="):
+        compute_score("x", r"\boxed{1}", "1", time_limit=limit)
 
 
 def test_rewards_load_no_trainer() -> None:

@@ -113,11 +113,14 @@ def _equal(one: str, other: str) -> bool:
 def _read(text: str) -> Expr:
     # The parser drops primes, and with them the difference between y' and y.
     text = _PRIMES.sub(lambda match: f"{match[1]}_{{prime{len(match[2])}}}", text)
-    text = re.sub(r"\\text\s*\{\s*([^{}]*?)\s*\}", r"\1", text).replace("%", "")
+    text = re.sub(r"\\text\s*\{\s*([^{}]*?)\s*\}", r"\1", text)
+    text = re.sub(r"(\d+(?:\.\d+)?)\s*%", r"\\frac{\1}{100}", text)
     if _TRIGONOMETRY.search(text):
         text = re.sub(r"(\d+(?:\.\d+)?)\s*°", r"(\1\\cdot \\frac{\\pi}{180})", text)
     # "1/2 x" is half of x.
-    text = re.sub(r"(?<![\d.])(\d+)/(\d+)(?![\d.])", r"\\frac{\1}{\2}", text.replace("°", ""))
+    text = re.sub(r"(?<![\d.])(\d+)/(\d+)(?![\d.])", r"\\frac{\1}{\2}", text)
+    if re.search(r"[°%]|[\d)}\]]'", text):
+        raise ValueError(f"{text}: a sign that stands for no number")
     expression: Expr = latex2sympy(
         text, is_real=False, normalization_config=None, conversion_config=_CONVERSION
     )

@@ -6,9 +6,8 @@ Symmetric in its two arguments. The conventions are a table in the README of thi
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from verl_stare.rewards import pool
@@ -43,10 +42,12 @@ class Verdict:
     """Attributes:
     equal: the two answers are the same.
     timed_out: the algebra was cut short, and what it would have said is counted as no.
+    seconds: of algebra.
     """
 
     equal: bool
     timed_out: bool = False
+    seconds: float = field(default=0.0, compare=False)
 
 
 def equivalent(
@@ -60,16 +61,16 @@ def equivalent(
         tolerance: largest absolute difference of two plain numbers that counts as none, for
             questions that state one.
     """
-    comparison = _Comparison(time.monotonic() + time_limit, tolerance)
+    comparison = _Comparison(time_limit, tolerance)
     equal = comparison.texts(one, other)
-    return Verdict(equal, comparison.timed_out and not equal)
+    return Verdict(equal, comparison.timed_out and not equal, time_limit - comparison.left)
 
 
 class _Comparison:
-    """One comparison: its deadline and whether it was met."""
+    """One comparison: the seconds of algebra that it has left, and whether they were enough."""
 
-    def __init__(self, deadline: float, tolerance: float | None) -> None:
-        self.deadline = deadline
+    def __init__(self, seconds: float, tolerance: float | None) -> None:
+        self.left = seconds
         self.tolerance = tolerance
         self.timed_out = False
 
@@ -182,16 +183,19 @@ class _Comparison:
         return all(self.nodes(*pair) for pair in zip(one, other, strict=True))
 
     def _in_any_order(self, one: Sequence[Node], other: Sequence[Node]) -> bool:
-        left = list(other)
-        for item in one:
-            # The same spelling first: it costs nothing, and no better partner exists.
-            partner = next((node for node in left if node == item), None) or next(
-                (node for node in left if self.nodes(item, node)), None
-            )
-            if partner is None:
-                return False
-            left.remove(partner)
-        return True
+        """Whether each item of one side has a partner of its own on the other (Kuhn's matching)."""
+        partner: dict[int, int] = {}
+
+        def find(item: int, tried: set[int]) -> bool:
+            for place in range(len(other)):
+                if place not in tried and self.nodes(one[item], other[place]):
+                    tried.add(place)
+                    if place not in partner or find(partner[place], tried):
+                        partner[place] = item
+                        return True
+            return False
+
+        return all(find(item, set()) for item in range(len(one)))
 
     def _leaves(self, one: Leaf, other: Leaf) -> bool:
         if not _same_unit(one.unit, other.unit):
@@ -230,12 +234,12 @@ class _Comparison:
         return _numbers_equal(share, plain, None)
 
     def _algebra(self, one: str, other: str) -> bool:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+        if self.left <= 0:
             self.timed_out = True
             return False
         # One order for both, so that the answer cannot depend on it.
-        verdict = pool.equal(min(one, other), max(one, other), left)
+        verdict, spent = pool.equal(min(one, other), max(one, other), self.left)
+        self.left -= spent
         self.timed_out |= verdict is None
         return bool(verdict)
 

@@ -22,7 +22,7 @@ _MARKERS = re.compile(
     r"""
       ^[ \t]*\#{4}[ \t]*(?P<hash>[^\n]+)
     | <answer>(?P<tag>(?:(?!</?answer>).)*)</answer>
-    | (?:final[ \t]+)?\banswer\b[*_ \t]*(?:is\b[ \t]*)?[:：][*_ \t]*(?P<colon>[^\n]+)
+    | (?:final[ \t]+)?\banswer\b[*_ \t]*(?:is\b[ \t]*)?[:：][*_\s]*(?P<colon>[^\n]+)
     | (?:final[ \t]+)?\banswer\b[ \t]+is\b[*_ \t]*(?P<verb>[^\n]+)
     | 答案[ \t]*(?:是|为)?[ \t]*[:：]?[ \t]*(?P<chinese>[^\n]+)
     """,
@@ -83,10 +83,12 @@ def own_text(response: str) -> str:
 
 
 def _after_reasoning(text: str) -> str:
-    if "</think>" in text:
-        return text.rpartition("</think>")[2]
-    # Cut off while it reasoned: it has not answered yet.
-    return "" if "<think>" in text else text
+    _, ended, text = text.rpartition("</think>")
+    before, begun, _ = text.partition("<think>")
+    if begun and not ended:
+        # Cut off while it reasoned: it has not answered yet.
+        return ""
+    return before
 
 
 def _last_marked(text: str) -> str:
@@ -101,8 +103,14 @@ def _sentence(text: str) -> str:
     """What a marker announces, up to the end of its sentence; the first formula if there is one."""
     # Looking for its end from every place where one begins takes time.
     formula = _FORMULA.search(text[:_LONGEST_FORMULA])
+    if formula and re.search(r"\bnot\b", text[: formula.start()], re.IGNORECASE):
+        return ""
     if formula:
         # Dollar signs around several formulas ("$1$ and $2$") are all part of the answer.
-        text = text[formula.start() :] if text.count("$") > 2 else formula.group()
+        text = (
+            text[formula.start() :]
+            if text.count("$") > 2 or text.count("\\(") > 1
+            else formula.group()
+        )
     text = re.split(r"\.\s", text, maxsplit=1)[0]
     return text.strip().strip("*_").strip()

@@ -77,6 +77,12 @@ def unpack_golds(ground_truth: object) -> list[str]:
     if isinstance(ground_truth, str):
         packed = _unpack(ground_truth)
         return packed if packed is not None else [ground_truth] if ground_truth.strip() else []
+    if isinstance(ground_truth, bytes):
+        return unpack_golds(ground_truth.decode("utf-8", "replace"))
+    if hasattr(ground_truth, "tolist"):  # NumPy's
+        return unpack_golds(ground_truth.tolist())  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(ground_truth, float) and ground_truth.is_integer():
+        return [str(int(ground_truth))]
     if isinstance(ground_truth, Iterable):
         return [gold for entry in ground_truth for gold in unpack_golds(entry)]
     return [canonical_gold(str(ground_truth))]

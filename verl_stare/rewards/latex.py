@@ -101,6 +101,8 @@ _GREEK = re.compile(
     r"|tau|upsilon|phi|chi|psi|omega)",
     re.IGNORECASE,
 )
+# Long texts are not remembered.
+_SHORT = 200
 _SINGLE_BRACES = re.compile(r"(?<=[\^_])\{\s*(\w)\s*\}")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d) (?=\d)")
 _FENCES = re.compile(r"^```\w*\s*|\s*```$|^`|`$")
@@ -108,12 +110,16 @@ _EMPHASIS = re.compile(r"^\*\*([^*]*)\*\*$")
 _COMMAND = re.compile(r"(\\[a-zA-Z]+) (?=[a-zA-Z])")
 
 
-@lru_cache(maxsize=4096)
 def normalise(text: str) -> str:
     """One spelling of an answer; its value, units and structure stay as they are.
 
     Lone surrogates become `?` and NULs go. Linear in the length of the text.
     """
+    return _normalised(text) if len(text) <= _SHORT else _normalised.__wrapped__(text)
+
+
+@lru_cache(maxsize=4096)
+def _normalised(text: str) -> str:
     text = text.encode("utf-8", "replace").decode().translate(_CHARACTERS)
     text = _EMPHASIS.sub(r"\1", _FENCES.sub("", text.strip()))
     for pattern, replacement in _REWRITES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
@@ -56,18 +57,26 @@ def compute_score(
         correct, wrong: rewards. These and the next two are set by
             `reward.custom_reward_function.reward_kwargs`.
         lenient: without a box or a marker, take the last number of the response.
-        time_limit: seconds of algebra for this response.
+        time_limit: seconds of algebra for this response, at most three times that on the clock.
         _: what verl passes to every reward function.
+
+    Raises:
+        ValueError: `time_limit` is not positive.
+        verl_stare.rewards.pool.Unavailable: the worker process does not start.
     """
+    if not 0 < time_limit < math.inf:
+        raise ValueError(f"time_limit={time_limit!r}: must be a positive number of seconds")
     pool.get()
-    answer = extract_answer(solution_str or "", lenient=lenient)
+    answer = extract_answer("" if solution_str is None else str(solution_str), lenient=lenient)
     golds = unpack_golds(ground_truth)
     if not golds:
         logger.warning("a row of %s has no ground truth, so no answer to it is right", data_source)
     tolerance = _tolerance(extra_info)
     right = timed_out = False
+    left = time_limit
     for gold in golds if answer.text else []:
-        verdict = equivalent(answer.text, gold, time_limit=time_limit, tolerance=tolerance)
+        verdict = equivalent(answer.text, gold, time_limit=left, tolerance=tolerance)
+        left -= verdict.seconds
         timed_out |= verdict.timed_out
         if verdict.equal:
             right, timed_out = True, False
@@ -81,10 +90,14 @@ def compute_score(
     )
 
 
-def _tolerance(extra_info: Mapping[str, Any] | None) -> float | None:
-    # Where files are concatenated, rows of the others hold None or NaN.
-    tolerance = (extra_info or {}).get("tolerance")
-    return float(tolerance) if tolerance is not None and tolerance > 0 else None
+def _tolerance(extra_info: object) -> float | None:
+    # Where files are concatenated, rows of the others hold None or NaN; some sets have text.
+    written = extra_info.get("tolerance") if isinstance(extra_info, Mapping) else None
+    try:
+        tolerance = float(written) if written is not None else 0.0
+    except (TypeError, ValueError):
+        return None
+    return tolerance if 0 < tolerance < math.inf else None
 
 
 def _printable(text: str) -> str:

@@ -27,7 +27,8 @@ _REALS = {r"\mathbb{R}", r"\mathbb R", r"\R"}
 
 
 _SUBSCRIPT = re.compile(r"_\s*(?:\{[^{}]*\}|\\?\w)|\^\s*(?:-1|\{\s*-1\s*\})(?=\s*\()")
-_NAME = re.compile(r"(?:\\?[a-zA-Z]+|[()+,'|{}\s]|\\text)+")
+# One way only to match each character, since a failing match tries them all.
+_NAME = re.compile(r"(?:\\?[a-zA-Z]|[()+,'|{}\s])+")
 # Operations, and constants that have their value already.
 _NO_NAME = re.compile(
     r"\\(?:frac|sqrt|int|sum|prod|log|ln|exp|sin|cos|tan|cot|sec|csc|neg|not|pi)(?![a-zA-Z])"

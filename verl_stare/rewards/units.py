@@ -25,7 +25,8 @@ _NAMES = {
     "kJ": "kilojoule", "N": "newton", "W": "watt", "V": "volt", "Pa": "pascal", "mol": "mole",
     "angstrom": "AA", "K": "kelvin", "euro": "", "pound": "", "yen": "", "ordinal": "st nd rd th",
     PERCENT: "pct percentage", "square": "sq", "unit": "units",
-    "pc": "parsec", "erg": "ergs", "bit": "bits", "people": "person", "gal": "gallon", "rpm": "",
+    "pc": "parsec", "erg": "ergs", "bit": "bits", "people": "person", "gal": "gallon", "kcal": "",
+    "child": "children", "man": "men", "woman": "women", "rpm": "",
 }  # fmt: skip
 _ALIASES = {name: unit for unit, names in _NAMES.items() for name in [unit, *names.split()]}
 
@@ -37,7 +38,7 @@ _TEXT_GROUP = re.compile(
 _BRACED = re.compile(r"(?P<value>.*?\d\s*)\{\s*(?P<unit>[a-zA-Z ]{2,})\s*\}")
 _WORDS = re.compile(
     r"(?P<value>.*?(?:[\d})]|\\pi)) ?(?P<unit>[a-zA-Z¢]+\.?"
-    r"(?:(?: ?[/*-] ?| | ?\^ ?)(?:[a-zA-Z]+\.?|\{?-?\d\}?))*)"
+    r"(?:(?: ?[/*] ?| |-)[a-zA-Z]+\.?| ?\^ ?\{?-?\d+\}?)*)"
 )
 _SIGNS = re.compile(
     r"(?P<value>.*[\d})])\s*(?P<unit>\\(?:AA|Omega|mu\s*[a-zA-Z]))(?![a-zA-Z])", re.DOTALL

@@ -1,4 +1,4 @@
-"""The process that does the algebra: `python -m verl_stare.rewards.worker`, driven by `pool`.
+"""The process that does the algebra, driven by `pool`.
 
 It loads math-verify's parser and sympy once, then forks a child, which answers requests until it
 dies. The kernel kills the child when a request takes too long, even inside C code: an interval
@@ -6,21 +6,25 @@ timer with its default action. This process then answers for it and forks the ne
 ends after some hundred requests or when it has grown, so memory does not stay taken. When the pipe
 closes, whoever closed it, both end.
 
-Request: a JSON line `{"one": str, "other": str, "seconds": float}`. Reply: a JSON line, `true`,
-`false`, or `null` for a request that was cut short. The first line says `"ready"`.
+Request: a JSON line `{"number": int, "one": str, "other": str, "seconds": float}`, one at a time.
+Reply: a JSON line `{"number": int, "verdict": bool}`, or `"cut_short": bool` in place of the
+verdict: whether it was the limit that ended the child. The first line says `"ready"`.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import resource
 import signal
-import sys
 
 REQUESTS_PER_CHILD = 500
 MEMORY_PER_CHILD = 1 << 30  # bytes of address space over what is in use when it starts
 GROWTH_PER_CHILD = 256 << 10  # KiB of resident memory
+# Seconds on the clock for a second of work, at most.
+BUSY = 3
+_LIMITS = (signal.SIGPROF, signal.SIGALRM)
 _END_OF_INPUT = 17
 
 
@@ -33,21 +37,25 @@ def main() -> None:
 
     algebra.warm_up()
     _send(replies, "ready")
+    # The number of the request that a child has taken and not answered, shared with it.
+    taken = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
     while True:
         child = os.fork()
         if child == 0:
             try:
-                _serve(replies)
+                _serve(replies, taken)
             finally:
                 os._exit(1)
         _, status = os.waitpid(child, 0)
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _END_OF_INPUT:
             return
-        if not (os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0):
-            _send(replies, None)
+        if taken[0]:
+            late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _LIMITS
+            _send(replies, {"number": taken[0], "cut_short": late})
+            taken[0] = 0
 
 
-def _serve(replies: int) -> None:
+def _serve(replies: int, taken: memoryview) -> None:
     from verl_stare.rewards import algebra
 
     with open("/proc/self/statm") as pages:
@@ -55,17 +63,23 @@ def _serve(replies: int) -> None:
     limit = in_use + MEMORY_PER_CHILD
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for limit_signal in _LIMITS:
+        signal.signal(limit_signal, signal.SIG_DFL)
     resident = _resident()
     for _ in range(REQUESTS_PER_CHILD):
         line = _read_line()
         if line is None:
             os._exit(_END_OF_INPUT)
         request = json.loads(line)
-        signal.setitimer(signal.ITIMER_REAL, request["seconds"])
+        taken[0] = request["number"]
+        # Seconds of work, since a busy machine is not the answer's fault; and an end in any case.
+        signal.setitimer(signal.ITIMER_PROF, request["seconds"])
+        signal.setitimer(signal.ITIMER_REAL, request["seconds"] * BUSY)
         verdict = algebra.equal(request["one"], request["other"])
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _send(replies, verdict)
+        taken[0] = 0
+        _send(replies, {"number": request["number"], "verdict": verdict})
         if _resident() - resident > GROWTH_PER_CHILD:
             break
     os._exit(0)
@@ -76,10 +90,9 @@ def _resident() -> int:
 
 
 def _read_line() -> bytes | None:
-    """One line, byte by byte to its end: what follows belongs to whoever comes after this child."""
+    """One line. Nothing follows it: whoever asks waits for the reply."""
     line = bytearray()
     while not line.endswith(b"\n"):
-        # One request is under way at a time, so nothing follows the line yet.
         chunk = os.read(0, 1 << 16)
         if not chunk:
             return None
@@ -89,8 +102,3 @@ def _read_line() -> bytes | None:
 
 def _send(replies: int, message: object) -> None:
     os.write(replies, json.dumps(message).encode() + b"\n")
-
-
-if __name__ == "__main__":
-    sys.setrecursionlimit(2_000)
-    main()
