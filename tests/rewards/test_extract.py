@@ -72,7 +72,12 @@ def test_output_of_tools_is_not_the_models(tag: str) -> None:
     assert extract_answer(rf"\boxed{{2}} <{tag}> \boxed{{1}}").text == "2"
     # A tool that prints the closing tag still speaks.
     assert extract_answer(rf"<{tag}></{tag}> \boxed{{1}} </{tag}>").text == ""
-    assert own_text(f"a<{tag}>b</{tag}>c") == "ac"
+    assert own_text(f"a<{tag}>b</{tag}>c").split() == ["a", "c"]
+
+
+def test_what_a_tool_prints_opens_nothing() -> None:
+    printed = r"<interpreter>prints <tool_response></interpreter> so \boxed{5}"
+    assert extract_answer(printed).text == "5"
 
 
 def test_an_answer_is_found_at_the_end_of_a_long_response() -> None:

@@ -133,6 +133,7 @@ def _read(text: str) -> Expr:
         for function in expression.atoms(AppliedUndef, sympy.Derivative)
     }
     expression = expression.xreplace({**floats, **named})
+    expression = expression.replace(_is_real_root, _real_root)
     counts_i = re.search(r"_\s*\{?\s*i\s*=", text) is not None
     # Plain symbols: the parser's may carry assumptions.
     return expression.xreplace(
@@ -141,6 +142,17 @@ def _read(text: str) -> Expr:
             for s in expression.atoms(sympy.Symbol)
         }
     )
+
+
+def _is_real_root(expression: Expr) -> bool:
+    """An odd root of a negative number, which is one."""
+    if not (expression.is_Pow and expression.exp.is_Rational and expression.base.is_number):
+        return False
+    return expression.exp.q % 2 == 1 and expression.exp.q > 1 and bool(_value(expression.base) < 0)
+
+
+def _real_root(root: Expr) -> Expr:
+    return (-1) ** root.exp.p * (-root.base) ** root.exp
 
 
 def _is_scalar(expression: object) -> bool:
@@ -206,7 +218,8 @@ def _points(*expressions: Expr) -> Iterator[dict[Any, Any]]:
     counting = all(s.name.split("_")[0] in _COUNTING for s in symbols)
     whole = counting and any(e.has(*_INTEGER_FUNCTIONS) or _sign_power(e) for e in expressions)
     signed = any(e.has(sympy.Abs, sympy.sign) for e in expressions)
-    turned = signed and any(e.has(sympy.I) for e in expressions)
+    complex_ones = {"z", "w"} & {s.name for s in symbols}
+    turned = signed and (complex_ones or any(e.has(sympy.I) for e in expressions))
     draw = random.Random(20_260_619)
     for number, (scale, most) in enumerate(_SCALES):
         if whole:

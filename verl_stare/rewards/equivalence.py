@@ -136,6 +136,8 @@ class _Comparison:
             return self._algebra(one.text, other.text)
         equation, value = (one, other) if isinstance(one, Equation) else (other, one)
         assert isinstance(equation, Equation)
+        if isinstance(value, Group) and _names(value):
+            return self._coordinates(equation, value)
         zero = isinstance(equation.right, Leaf) and equation.right.text.strip() == "0"
         # "x + y = 0" is a line, not a sum.
         if is_name(equation.left) and not (zero and "+" in equation.left):
@@ -147,6 +149,20 @@ class _Comparison:
         # "5 + 3 = 8" is 8, if all of its sides are.
         return not any(map(variables, equation.sides)) and all(
             self.nodes(read(side), value) for side in reversed(equation.sides)
+        )
+
+    def _coordinates(self, equation: Equation, values: Group) -> bool:
+        """`(x,y) = (1,2)` and `x = 1, y = 2`, each under its name."""
+        named = {key(item.left): item.right for item in values.items if isinstance(item, Equation)}
+        names = [key(name) for name in equation.left.strip("() ").split(",")]
+        right = equation.right
+        return (
+            isinstance(right, Group)
+            and len(right.items) == len(names)
+            and set(names) == set(named)
+            and all(
+                self.nodes(named[name], item) for name, item in zip(names, right.items, strict=True)
+            )
         )
 
     def _groups(self, one: Node, other: Node) -> bool:
@@ -172,8 +188,8 @@ class _Comparison:
         if len(kinds) == 1 and first.ordered:
             return self._in_order(first.items, second.items)
         # Values of different names stand in an order.
-        if kinds <= {"list", "set"} and _names(first) != _names(second):
-            return self._in_order(first.items, second.items)
+        if kinds <= {"list", "set", "()"} and _names(first) != _names(second):
+            return self._in_order(_by_name(first), _by_name(second))
         if kinds <= {"list", "set"} or kinds in ({"union"}, {"all"}):
             return self._in_any_order(first.items, second.items)
         # Coordinates with and without their brackets.
@@ -206,6 +222,8 @@ class _Comparison:
             return self._numbers(numbers[0], numbers[1], percents[0] - percents[1])
         if key(one.text) == key(other.text):
             return bool(one.text)
+        if _same_word(one.text, other.text):
+            return True
         words = _words(one.text), _words(other.text)
         if words[0] and words[1]:
             return words[0] == words[1]
@@ -262,6 +280,17 @@ def _same_unit(one: str | None, other: str | None) -> bool:
     return {one, other} in ({"degree", "degree c"}, {"degree", "degree f"})
 
 
+def _same_word(one: str, other: str) -> bool:
+    """Three letters or more that differ in the first one's case alone: `Bob` and `bob`."""
+    return (
+        len(one) >= 3
+        and one[1:] == other[1:]
+        and one[1:].isalpha()
+        and one[1:].islower()
+        and one[0].casefold() == other[0].casefold()
+    )
+
+
 def _words(text: str) -> str | None:
     """The words of an answer that is no formula: lower case, single spaces, no article."""
     plain = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text).strip().casefold()
@@ -280,6 +309,15 @@ def _names(group: Group) -> frozenset[str]:
     """The names in a list of values, if there are several: an order of their own."""
     names = frozenset(key(item.left) for item in group.items if isinstance(item, Equation))
     return names if len(names) > 1 else frozenset()
+
+
+def _by_name(group: Group) -> Sequence[Node]:
+    """The items, in the order of their names where each has its own: x before y."""
+    if not _names(group):
+        return group.items
+    return sorted(
+        group.items, key=lambda item: key(item.left) if isinstance(item, Equation) else ""
+    )
 
 
 def _renamed(one: Equation, other: Equation) -> Node | None:

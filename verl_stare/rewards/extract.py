@@ -17,7 +17,7 @@ LONGEST = 10_000
 
 _LONGEST_FORMULA = 1_000
 
-_TOOL_TAGS = ("tool_response", "interpreter")
+_TOOL_TAGS = re.compile(r"<(tool_response|interpreter)>")
 _MARKERS = re.compile(
     r"""
       ^[ \t]*\#{4}[ \t]*(?P<hash>[^\n]+)
@@ -73,13 +73,20 @@ def own_text(response: str) -> str:
     before the next opening one, so that a closing tag printed by the tool ends nothing. Output that
     is never closed goes to the end.
     """
-    for tag in _TOOL_TAGS:
-        opening, closing = f"<{tag}>", f"</{tag}>"
-        if opening not in response:
-            continue
-        own, *rest = response.split(opening)
-        response = own + "\n".join(part.rpartition(closing)[2] for part in rest if closing in part)
-    return response
+    own: list[str] = []
+    inside = ""
+    for place, piece in enumerate(_TOOL_TAGS.split(response)):
+        if place % 2:
+            # An opening tag; within output it is the tool's, which may print anything.
+            inside = inside or piece
+        elif not inside:
+            own.append(piece)
+        else:
+            end = f"</{inside}>"
+            if end in piece:
+                own.append(piece.rpartition(end)[2])
+                inside = ""
+    return "\n".join(own)
 
 
 def _after_reasoning(text: str) -> str:

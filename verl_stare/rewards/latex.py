@@ -10,7 +10,7 @@ _CHARACTERS = str.maketrans(
         "−": "-", "–": "-", "—": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∗": "*",
         "÷": "/", "π": r"\pi ", "∞": r"\infty ", "°": r"^\circ ", "º": r"^\circ ", "≤": r"\le ",
         "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset ", "±": r"\pm ",
-        "√": r"\sqrt ", "²": "^2", "³": "^3", "∈": r"\in ", "½": r"\frac{1}{2}", "…": r"\ldots ",
+        "√": r"\sqrt ", "∈": r"\in ", "½": r"\frac{1}{2}", "…": r"\ldots ",
         "，": ",", "；": ";", "：": ":", "（": "(", "）": ")", "＝": "=", "。": ".", "、": ",",
         "％": "%", "′": "'", "’": "'", "⁄": "/", "→": r"\to ", "θ": r"\theta ", "α": r"\alpha ",
         "β": r"\beta ", "γ": r"\gamma ", "λ": r"\lambda ", "μ": r"\mu ", "ω": r"\omega ",
@@ -61,7 +61,10 @@ _REWRITES = [
         (r"\\(?:begin|end)\{(?:array|aligned|align\*?|gathered|equation\*?)\}(?:\{[lcr|]*\})?", ""),
         (r"\{([^{}]*)\\choose(?![a-zA-Z])([^{}]*)\}", r"\\binom{\1}{\2}"),
         (r"(?<=[,(\[]) ?\+ ?(?=\\infty)", ""),
+        (r"\^ ?\(([^()]*)\)", r"^{\1}"),
+        (r"\\lg(?![a-zA-Z])", r"\\log_{10} "),
         # Arguments without braces.
+        (r"\\frac ?(\\[a-zA-Z]+) ?(\d|\\[a-zA-Z]+|[a-zA-Z](?![a-zA-Z]))", r"\\frac{\1}{\2}"),
         (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"),
         (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
         (r"\\frac\s*([a-zA-Z])\s*([a-zA-Z0-9])(?![a-zA-Z])", r"\\frac{\1}{\2}"),
@@ -71,6 +74,8 @@ _REWRITES = [
         (r"\\(?:approx|simeq|thickapprox)(?![a-zA-Z])", "≈"),
         (r"^(?:\\text\s*\{\s*)?(?:about|approximately|approx\.?)(?![a-zA-Z])\s*\}?", ""),
         (r"^\s*[=≈]", ""),
+        (r"(?i)^(?:option|choice)\s+(?=\(?[A-J]\)?$)", ""),
+        (r"(?i)(?<![a-z])([ap])\.?m\.?(?![a-z.])(?<=[m.])", r"\1m"),
         *[
             (
                 rf"(?<=[\d}}])\s*(\\text\s*\{{)?\s*{name}(?![a-zA-Z])\s*",
@@ -105,6 +110,8 @@ _GREEK = re.compile(
 _SHORT = 200
 _SINGLE_BRACES = re.compile(r"(?<=[\^_])\{\s*(\w)\s*\}")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d) (?=\d)")
+_RAISED = re.compile(r"[⁰¹²³⁴-⁹⁻]+")
+_LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _FENCES = re.compile(r"^```\w*\s*|\s*```$|^`|`$")
 _EMPHASIS = re.compile(r"^\*\*([^*]*)\*\*$")
 _COMMAND = re.compile(r"(\\[a-zA-Z]+) (?=[a-zA-Z])")
@@ -121,6 +128,7 @@ def normalise(text: str) -> str:
 @lru_cache(maxsize=4096)
 def _normalised(text: str) -> str:
     text = text.encode("utf-8", "replace").decode().translate(_CHARACTERS)
+    text = _RAISED.sub(lambda run: "^{" + run[0].translate(_LOWERED) + "}", text)
     text = _EMPHASIS.sub(r"\1", _FENCES.sub("", text.strip()))
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)

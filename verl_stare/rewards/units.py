@@ -26,7 +26,7 @@ _NAMES = {
     "angstrom": "AA", "K": "kelvin", "euro": "", "pound": "", "yen": "", "ordinal": "st nd rd th",
     PERCENT: "pct percentage", "square": "sq", "unit": "units",
     "pc": "parsec", "erg": "ergs", "bit": "bits", "people": "person", "gal": "gallon", "kcal": "",
-    "child": "children", "man": "men", "woman": "women", "rpm": "",
+    "child": "children", "man": "men", "woman": "women", "rpm": "", "am": "AM Am", "pm": "PM Pm",
 }  # fmt: skip
 _ALIASES = {name: unit for unit, names in _NAMES.items() for name in [unit, *names.split()]}
 
@@ -88,7 +88,7 @@ def split_unit(text: str) -> tuple[str, str | None]:
     if base is not None:
         return base["value"], f"base {_spelt_base(base['base'])}"
     group = _TEXT_GROUP.fullmatch(text)
-    if group is not None and group["value"] and not _connects(group["unit"]):
+    if group is not None and group["value"] and _measures(group["unit"]):
         return group["value"].strip(), _unit(group["unit"])
     for pattern in (_BRACED, _WORDS, _SIGNS):
         words = pattern.fullmatch(text)
@@ -112,6 +112,17 @@ def _connects(unit: str) -> bool:
     )
 
 
+def _measures(unit: str) -> bool:
+    """Whether a unit is known, counts something (`ferrets`), or is written as units are (`kW`)."""
+    names = re.findall(r"[a-zA-ZÅ¢]+", unit.replace("\\text", " "))
+    return not _connects(unit) and any(
+        _singular(name) in _NAMES
+        or (len(name) > 3 and name.endswith("s"))
+        or (1 < len(name) < 4 and not name.islower())
+        for name in names
+    )
+
+
 def _is_unit(value: str, unit: str, text: str) -> bool:
     names = re.findall(r"[a-zA-ZÅ¢]+", unit)
     if not names or _connects(unit):
@@ -127,7 +138,7 @@ def _is_unit(value: str, unit: str, text: str) -> bool:
     if all(known) and (min(map(len, names)) > 1 or ("/" in unit and spaced)):
         return True
     # "12 ferrets": words, not a product of variables.
-    return spaced and len(names[0]) >= 4
+    return spaced and len(names[0]) >= 4 and _measures(unit)
 
 
 def _unit(written: str) -> str:
