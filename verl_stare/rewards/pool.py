@@ -51,10 +51,12 @@ class Reply:
     """Attributes:
     verdict: None if there is none.
     cut_short: because of the limit, and not because the process died.
+    seconds: of work.
     """
 
     verdict: bool | None
     cut_short: bool
+    seconds: float
 
 
 class _Worker:
@@ -104,14 +106,16 @@ class _Worker:
             deadline = time.monotonic() + seconds * BUSY + _GRACE
             while isinstance(reply := self._line(deadline - time.monotonic()), dict):
                 if reply["number"] == self._number:
-                    return Reply(reply.get("verdict"), reply.get("cut_short", False))
+                    cut_short = reply.get("cut_short", False)
+                    spent = seconds if cut_short else reply.get("seconds", 0.0)
+                    return Reply(reply.get("verdict"), cut_short, spent)
         except OSError:
             pass
         except BaseException:
             self.close()
             raise
         self.close()
-        return Reply(None, False)
+        return Reply(None, False, 0.0)
 
     def _line(self, seconds: float) -> object:
         """The next line of the process; None, and its end, if none comes in time."""
@@ -179,24 +183,23 @@ class Pool:
         for _ in range(size):
             self._idle.put(None)
 
-    def equal(self, one: str, other: str, seconds: float) -> tuple[Reply, float]:
-        """Whether two formulas are equal, and the seconds that it took.
+    def equal(self, one: str, other: str, seconds: float) -> Reply:
+        """Whether two formulas are equal, in at most `seconds` of work.
 
         Waiting for a free process, or for one to start, does not count: it is bounded by what the
         others may take. Asked again if the process died and the limit was not the reason.
         """
         worker = self._idle.get()
-        start = time.monotonic()
+        reply = Reply(None, False, 0.0)
         try:
             for _ in range(2):
                 if worker is None or not worker.alive:
                     worker = self._start(worker)
                 worker.wait_until_ready()
-                start = time.monotonic()
                 reply = worker.ask(one, other, seconds)
                 if reply.verdict is not None or reply.cut_short:
                     break
-            return reply, time.monotonic() - start
+            return reply
         finally:
             self._idle.put(worker)
 
@@ -275,12 +278,12 @@ def equal(one: str, other: str, seconds: float) -> tuple[bool | None, float]:
     # Half of it: two calls for the same answer differ by what was spent before.
     if seconds <= 2 * known.get("cut_short", 0.0):
         return None, 0.0
-    reply, spent = get().equal(one, other, seconds)
+    reply = get().equal(one, other, seconds)
     if reply.cut_short:
         known["cut_short"] = seconds
     elif reply.verdict is not None:
         known["verdict"] = reply.verdict
-    return reply.verdict, spent
+    return reply.verdict, reply.seconds
 
 
 def _forget() -> None:

@@ -7,8 +7,9 @@ ends after some hundred requests or when it has grown, so memory does not stay t
 closes, whoever closed it, both end.
 
 Request: a JSON line `{"number": int, "one": str, "other": str, "seconds": float}`, one at a time.
-Reply: a JSON line `{"number": int, "verdict": bool}`, or `"cut_short": bool` in place of the
-verdict: whether it was the limit that ended the child. The first line says `"ready"`.
+Reply: a JSON line `{"number": int, "verdict": bool, "seconds": float}`, with the processor time; or
+`{"number": int, "cut_short": bool}`: whether it was the limit that ended the child. The first line
+says `"ready"`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import mmap
 import os
 import resource
 import signal
+import time
 
 REQUESTS_PER_CHILD = 500
 MEMORY_PER_CHILD = 1 << 30  # bytes of address space over what is in use when it starts
@@ -75,11 +77,13 @@ def _serve(replies: int, taken: memoryview) -> None:
         # Seconds of work, since a busy machine is not the answer's fault; and an end in any case.
         signal.setitimer(signal.ITIMER_PROF, request["seconds"])
         signal.setitimer(signal.ITIMER_REAL, request["seconds"] * BUSY)
+        start = time.process_time()
         verdict = algebra.equal(request["one"], request["other"])
+        seconds = time.process_time() - start
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
         taken[0] = 0
-        _send(replies, {"number": request["number"], "verdict": verdict})
+        _send(replies, {"number": request["number"], "verdict": verdict, "seconds": seconds})
         if _resident() - resident > GROWTH_PER_CHILD:
             break
     os._exit(0)
