@@ -269,13 +269,7 @@ def _proportional(one: Expr, other: Expr) -> Expr | None:
     ratios = []
     for point in _points(one, other):
         top, bottom = _value(one.subs(point)), _value(other.subs(point))
-        if (
-            top.is_number
-            and bottom.is_number
-            and top.is_finite
-            and bottom.is_finite
-            and bottom != 0
-        ):
+        if _finite(top) and _finite(bottom) and bottom != 0:
             ratios.append(top / bottom)
     if len(ratios) < 3 or ratios[0] == 0 or not all(_same(r, ratios[0]) for r in ratios):
         return None

@@ -6,7 +6,7 @@ Symmetric in its two arguments. The conventions are a table in the README of thi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -33,8 +33,6 @@ _ANOTHER = re.compile(r"\(\s*[A-J]\s*\)|\b[A-J][.:)](?!\S)")
 _BOUND = re.compile(r"\\(?:sum|prod|int|lim)(?![a-zA-Z])")
 _IDENTITIES = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
 _LIST_OR_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+")
-
-Algebra = Callable[[str, str, float], "bool | None"]
 
 
 @dataclass(frozen=True)

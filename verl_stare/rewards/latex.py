@@ -40,7 +40,7 @@ _REWRITES = [
         (r"\\not\s*=", r"\\ne "),
         (r"\\in(?![a-zA-Z])", r"\\in "),
         (r"\\colon(?![a-zA-Z])", ":"),
-        (r"!=\\neq(?![a-zA-Z])", r"\\ne "),
+        (r"!=|\\neq(?![a-zA-Z])", r"\\ne "),
         (r"\\(?:c?dots|dotsc|dotsb)(?![a-zA-Z])", r"\\ldots"),
         (r"\.\.\.", r"\\ldots "),
         (r"\\(?:varnothing|\{\s*\\\}|O)(?![a-zA-Z])", r"\\emptyset"),
