@@ -1,5 +1,7 @@
 """Which answers are the same. Every pair is compared both ways round."""
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +10,12 @@ from verl_stare.rewards import equivalent
 
 EQUAL = {
     "numbers": [
+        ("0.333...", "1/3"),
+        (r"0.1666\ldots", r"\frac16"),
+        ("0.272727...", "3/11"),
+        (r"\text{The answer is } 5", "5"),
+        ("x^12", "x^{12}"),
+        ("log2(8)", "3"),
         (r"1.5 \text{ million}", "1500000"),
         (r"\$5 million", "5,000,000"),
         (r"\frac{1}{3}", r"0.\overline{3}"),
@@ -40,6 +48,7 @@ EQUAL = {
         ("1,234", "234, 1"),
     ],
     "decimals for exact values": [
+        (r"0.05\sqrt{2}", "0.0707107"),
         ("0.0833333333333333", r"\frac{1}{12}"),
         ("1.414214", r"\sqrt{2}"),
         ("3.14159265", r"\pi"),
@@ -52,6 +61,18 @@ EQUAL = {
         (r"50 \text{ percent}", r"\frac{1}{2}"),
     ],
     "units": [
+        ("5 L", r"5 \text{ L}"),
+        ("5 g", "5 grams"),
+        ("5 in", "5 inches"),
+        (r"10 \frac{m}{s^2}", "10"),
+        (r"10 \frac{\text{m}}{\text{s}^2}", "10 m/s^2"),
+        ("10 m s^{-1}", "10"),
+        (r"10\text{ m s}^{-1}", "10 m/s"),
+        ("5^{th}", "5"),
+        (r"5^{\text{th}}", "5th"),
+        (r"5\frac{g}{L}", r"\frac{5g}{L}"),
+        (r"5 \quad \text{cm}", "5"),
+        (r"5\quad", "5"),
         (r"5 \text{ kW}", "5"),
         ("2\\sqrt{3} cm", r"2\sqrt{3}"),
         ("€5", "5 euros"),
@@ -79,6 +100,11 @@ EQUAL = {
         (r"48 \AA", "48"),
     ],
     "names": [
+        ("f'(x)=2x", "2x"),
+        (r"\det A=5", "5"),
+        (r"\max f=5", "5"),
+        ("xy=5", "5"),
+        (r"\langle u,v\rangle=5", "5"),
         ("x-2y=1", "2y-x+1=0"),
         ("(x,y)=(1,2)", "y=2, x=1"),
         ("f(x)=2x+1", "y=2x+1"),
@@ -95,6 +121,10 @@ EQUAL = {
         ("k=n+1", "n+1=k"),
     ],
     "lists and sets": [
+        (r"x=1 \quad y=2", "x=1, y=2"),
+        ("{1,2}", r"\{2,1\}"),
+        ("{1,234}", "1234"),
+        ("{(1,2)}", "(1,2)"),
         (r"\{1,2\}", r"\{2,1\}"),
         ("1, 2", "2,1"),
         (r"\{1,2\}", "2 and 1"),
@@ -107,6 +137,21 @@ EQUAL = {
         (r"\emptyset", r"\{\}"),
     ],
     "tuples and intervals": [
+        (r"\langle 1,2\rangle", "(1,2)"),
+        (r"\begin{pmatrix}1\\2\end{pmatrix}", "(1,2)"),
+        (r"\begin{pmatrix}1&2\end{pmatrix}", "(1,2)"),
+        (r"(-\infty,-1) \text{ or } (1,\infty)", r"(-\infty,-1)\cup(1,\infty)"),
+        (r"x>0\quad\text{or}\quad x<-1", r"(-\infty,-1)\cup(0,\infty)"),
+        (r"x\ne0", r"(-\infty,0)\cup(0,\infty)"),
+        (r"\mathbb{R}\setminus\{3\}", r"x\neq 3"),
+        (r"x\in\mathbb{R} \setminus\{3,1\}", r"(-\infty,1)\cup(1,3)\cup(3,\infty)"),
+        ("x>1 and x<2", "(1,2)"),
+        (r"x>1 \text{ and } x\le 2", r"1<x\le2"),
+        ("1<x<2", "2>x>1"),
+        ("2x>1", "x>0.5"),
+        ("1:30", "01:30"),
+        ("]0,1[", "(0,1)"),
+        (r"]-\infty,0]\cup[1,2[", r"(-\infty,0]\cup[1,2)"),
         (r"x\in(0,1)", "0<x<1"),
         (r"[1,+\infty)", r"x \ge 1"),
         (r"\mathbb{R}", r"(-\infty,\infty)"),
@@ -128,7 +173,17 @@ EQUAL = {
         (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{bmatrix} 1 \\ \frac{4}{2} \end{bmatrix}"),
         ("1 : 2", "1:2"),
     ],
+    "matrices": [
+        (r"\frac15\begin{pmatrix}5\\10\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        (r"-2\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{bmatrix}-2&-4\\-6&-8\end{bmatrix}"),
+        (r"-\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}-1\\-2\end{pmatrix}"),
+        (r"k\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}k\\2k\end{pmatrix}"),
+        (r"A=\frac12\begin{pmatrix}2\\4\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+    ],
     "words and letters": [
+        ("ACD", "A,C,D"),
+        ("ACD", "A, D and C"),
+        (r"(C)\quad 12", "C"),
         ("Option B", "(B)"),
         ("4:30 PM", "4:30 p.m."),
         ("Bob", "bob"),
@@ -141,6 +196,14 @@ EQUAL = {
         ("the ellipse", r"\text{ellipse}"),
     ],
     "formulas": [
+        (r"\sum_{k=0}^n 2^k", r"2^{n+1}-1"),
+        (r"\prod_{k=1}^n k", "n!"),
+        (r"\lim_{n\to\infty} (1+1/n)^n", "e"),
+        (r"\lim_{x\to 0}\frac{\sin x}{x}", "1"),
+        (r"\lim_{x\to 0^+}\frac{|x|}{x}", "1"),
+        (r"\lim_{x\to 0^{-}}\frac{|x|}{x}", "-1"),
+        (r"\int_0^1 x^2 dx", "1/3"),
+        (r"\frac{ab}{b}", "a"),
         (r"x \neq 3", "x != 3"),
         ("3^(1/2)", r"\sqrt{3}"),
         ("e^(2x)", "e^{2x}"),
@@ -172,6 +235,7 @@ EQUAL = {
         ("SRMC=MR", "MR=SRMC"),
     ],
     "spelling": [
+        ("*34*", "34"),
         (r"\boxed{34}", "34"),
         ("**34**", "34"),
         (r"\(34\)", "34"),
@@ -191,6 +255,13 @@ DIFFERENT = {
         (r"\sqrt{2}\cdot 10^{-9}", r"\sqrt{3}\cdot 10^{-9}"),
     ],
     "numbers": [
+        ("1*", "1"),
+        ("*5", "5"),
+        ("1+", "1"),
+        ("5^", "5"),
+        ("0.333...", "0.333"),
+        ("34*", "34"),
+        ("12345678.9", r"\frac{123456789}{10}+0.01"),
         ("1,23", "123"),
         ("3 4", "34"),
         (r"3\quad 4", "34"),
@@ -205,6 +276,9 @@ DIFFERENT = {
     ],
     "decimals that are too short": [("0.33", "1/3"), ("3.14", r"\pi"), ("1.41422", r"\sqrt2")],
     "units": [
+        ("5 m", "5"),
+        ("5 m", "5 g"),
+        ("10 m s^{-1}", "10 m/s^2"),
         ("60 min", "1 h"),
         ("5 nonsense", "5"),
         ("12 abcd", "12"),
@@ -230,6 +304,7 @@ DIFFERENT = {
         (r"5 \text{ percent}", "5 cm"),
     ],
     "names": [
+        ("not x=5", "5"),
         ("3x=1", "3y=1"),
         ("(y,x)=(1,2)", "x=1, y=2"),
         ("y=1, x=2", "(1,2)"),
@@ -251,6 +326,23 @@ DIFFERENT = {
         ("f(x)=x", "f(x)=2x"),
     ],
     "lists, tuples, intervals": [
+        (r"x\quad y", "xy"),
+        (r"\sqrt2\quad\sqrt3", r"\sqrt6"),
+        (r"\emptyset", r"\{\emptyset\}"),
+        ("{1,2}", "(1,2)"),
+        ("1:02", "1:2"),
+        ("1:05 pm", "1:5 pm"),
+        ("(1,2)", r"\begin{pmatrix}2\\1\end{pmatrix}"),
+        ("(1,2)", r"(1,\infty)\cup(2,3)"),
+        ("x>1 or x<2", "(1,2)"),
+        ("x>1 and y<2", "(1,2)"),
+        ("1<x<2", "1<y<2"),
+        (r"\{1,2\}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
+        (r"\mathbb{R}\setminus\{3\}", r"x\neq 4"),
+        (r"\mathbb{R}\setminus\{3\}", r"\{3\}"),
+        ("]0,1[", "[0,1]"),
+        (r"\frac12\begin{pmatrix}2\\4\end{pmatrix}", "(2,4)"),
+        (r"I+\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
         ("1:2", "2:4"),
         ("1:2", "1/2"),
         ("(1,234)", "1234"),
@@ -277,6 +369,9 @@ DIFFERENT = {
         (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1&2\end{pmatrix}"),
     ],
     "formulas": [
+        (r"\sum_{k=0}^n 2^k", "2^{n}-1"),
+        (r"\lim_{x\to 0}\frac{|x|}{x}", "1"),
+        ("x+0.5y", "x+y"),
         ("|z|^2", "z^2"),
         ("x+1'", "x+1"),
         ("|x-5|", "5-x"),
@@ -300,6 +395,9 @@ DIFFERENT = {
         ("2n", "2n+1"),
     ],
     "words and letters": [
+        ("ACD", "A,C"),
+        ("ACD", "A,C,D,D"),
+        ("abc", "a,b,c"),
         ("twelve", "12"),
         ("(A) 1 (B) 2 (C) 3", "A"),
         ("C", "(C) or (D)"),
@@ -347,6 +445,14 @@ def test_what_takes_too_long_is_not_equal_and_says_so() -> None:
     assert not verdict.equal
 
 
+@pytest.mark.parametrize(("length", "read"), [(9_000, True), (10_001, False)])
+def test_what_is_longer_than_any_answer_is_compared_as_text(length: int, read: bool) -> None:
+    text = "1" + "0" * (length - 1)
+    assert equivalent(text, f" {text}\n").equal
+    assert not equivalent(text, text[:-1] + "1").equal
+    assert equivalent(text, f"${text}$").equal is read
+
+
 _PAIRS = [pair for pairs in (EQUAL, DIFFERENT) for listed in pairs.values() for pair in listed]
 _ANSWERS = st.sampled_from(sorted({text for pair in _PAIRS for text in pair}))
 
@@ -355,6 +461,27 @@ _ANSWERS = st.sampled_from(sorted({text for pair in _PAIRS for text in pair}))
 @given(_ANSWERS, _ANSWERS)
 def test_symmetric(one: str, other: str) -> None:
     assert equivalent(one, other) == equivalent(other, one)
+
+
+_ITEMS = [
+    *[("1", "1.0"), ("2", r"\frac42"), (r"\sqrt8", r"2\sqrt2"), ("x=3", "3"), ("4 cm", "4")],
+    *[("(1,2)", "(1.0,2)"), ("50%", "0.5"), ("1", "01"), (r"\frac12", "0.5")],
+]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from(_ITEMS), min_size=2, max_size=5), st.randoms())
+def test_lists_of_equal_items_are_equal_in_any_order(
+    items: list[tuple[str, str]], draw: random.Random
+) -> None:
+    shuffled = draw.sample(items, len(items))
+    one = "; ".join(item[0] for item in items)
+    other = "; ".join(draw.choice(item) for item in shuffled)
+    assert equivalent(one, other).equal
+    assert equivalent(other, one).equal
+    # One item more than once, or left out, is another list.
+    assert not equivalent(one, f"{other}; 7").equal
+    assert not equivalent(f"{other}; 7", one).equal
 
 
 @settings(deadline=None)

@@ -26,6 +26,8 @@ from verl_stare.rewards.extract import extract_answer, own_text
         ("Answer: 5\nAnswer: 6", "6"),
         ("答案：42", "42"),
         ("Answer:\n5", "5"),
+        ("**Final Answer**\n\n5", "5"),
+        ("### Final answer:\n\n$x+1$", "$x+1$"),
         (r"Answer: \(5\) or \(6\)", r"\(5\) or \(6\)"),
         (r"Answer: 5, or in a box: \boxed{6}", "6"),
         ("<think>maybe Answer: 3</think>\nAnswer: 4", "4"),

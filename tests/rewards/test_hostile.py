@@ -41,7 +41,7 @@ HOSTILE = {
     "tags": "<answer>" * 10_000,
     "reasoning": "<think>" * 10_000,
     "tools": "<interpreter>" * 10_000 + "</interpreter>",
-    "code": "__import__('os').system('touch /tmp/owned')",
+    "code": "__import__('os').abort()",
     "units": "5" + r"\text{a} " * 60 + "!",
     "words": "5 " + "a b " * 90 + "!",
     "formulas never closed": r"answer:\(" * 1_000 + r"\(" * 4_000,

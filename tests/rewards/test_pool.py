@@ -1,5 +1,6 @@
 """The processes that do the algebra: killable, none left over, no memory kept."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from verl_stare.rewards import pool
+from verl_stare.rewards.worker import REQUESTS_PER_CHILD
 
 ENDLESS = ("5^{5^{5^{5}}}", r"\sqrt{2}")
 
@@ -63,12 +65,69 @@ def test_a_request_is_cut_short_and_the_next_is_answered(one: pool.Pool) -> None
 
 
 def test_workers_load_neither_the_trainer_nor_torch() -> None:
-    code = (
-        "import sys; import verl_stare.rewards.worker, verl_stare.rewards.algebra;"
-        "print(*{name.split('.')[0] for name in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", pool._program()],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not set(done.stdout.split()) & {"verl", "ray", "hydra", "torch", "transformers"}
+    assert done.stdout == '"ready"\n'
+    loaded = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert {"sympy", "verl_stare"} <= loaded
+    assert not loaded & {"verl", "ray", "hydra", "torch", "transformers"}
+
+
+def test_a_child_ends_after_its_share_of_requests(one: pool.Pool) -> None:
+    assert verdict(one, "1", "2") is False
+    first = _answering(one)
+    for n in range(1, REQUESTS_PER_CHILD - 1):
+        assert verdict(one, str(n), str(n)) is True
+    assert _answering(one) == first
+    assert verdict(one, "1", "2") is False
+    assert gone({first})
+    assert verdict(one, "1", "1") is True
+    assert _answering(one) != first
+
+
+WORKER = """
+from verl_stare.rewards import worker
+worker.{limit} = {value}
+worker.main()
+"""
+
+
+@pytest.mark.parametrize(("growth", "children"), [(-1, 3), (1 << 40, 1)])
+def test_a_child_that_has_grown_ends(growth: int, children: int, tmp_path: Path) -> None:
+    """After every request if any size is too large, and otherwise not."""
+    program = WORKER.format(limit="GROWTH_PER_CHILD", value=growth)
+    # The algebra says which process it is.
+    program = "import os; from verl_stare.rewards import algebra\n" + (
+        "algebra.equal = lambda one, other: os.getpid()\n" + program
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == "ready"
+        answered = []
+        for number in range(1, 4):
+            request = {"number": number, "one": "1", "other": "1", "seconds": 5.0}
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            answered.append(json.loads(process.stdout.readline())["verdict"])
+        process.stdin.close()
+    assert process.returncode == 0
+    assert len(set(answered)) == children
+
+
+def test_children_that_die_at_once_are_not_forked_for_ever() -> None:
+    program = WORKER.format(limit="_serve", value="lambda *_: None")
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, timeout=120
+    )
+    assert done.stdout == b'"ready"\n'
 
 
 def test_a_worker_that_is_killed_is_replaced(one: pool.Pool) -> None:

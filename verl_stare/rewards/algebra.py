@@ -57,6 +57,11 @@ _INTEGER_FUNCTIONS = (
 )
 _COUNTING = frozenset("abcdijklmnpqrstuvwNMKLPQ")
 _PRIMES = re.compile(r"([a-zA-Z])('+)")
+_DECIMAL = re.compile(r"\d\.\d|\.\d")
+_UNFINISHED = re.compile(
+    r"^\s*(?:[*/^]|\\(?:cdot|times|div)(?![a-zA-Z]))|(?:[-+*/^=_]|\\(?:cdot|times|div|pm))\s*$"
+)
+_ONE_SIDED = re.compile(r"\\to[^{}]*\^ ?\{? ?[-+]")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
 _WARM_UP = [
     (r"\frac{x+2}{7}", r"\frac{x}{7}+\frac{2}{7}"),
@@ -92,6 +97,8 @@ def _equal(one: str, other: str) -> bool:
                 exact = _value(value)
                 if not exact.is_real:
                     return False
+                if _is_decimal(value) and _DECIMAL.search(other if text is one else one):
+                    return _same(_value(number), exact)
                 return decimal.stands_for(_fraction(exact)) or _same(_value(number), exact)
         return _same_formula(first, second)
     if isinstance(first, sympy.Eq) and isinstance(second, sympy.Eq):
@@ -117,10 +124,14 @@ def _read(text: str) -> Expr:
     text = re.sub(r"(\d+(?:\.\d+)?)\s*%", r"\\frac{\1}{100}", text)
     if _TRIGONOMETRY.search(text):
         text = re.sub(r"(\d+(?:\.\d+)?)\s*°", r"(\1\\cdot \\frac{\\pi}{180})", text)
+    text = re.sub(r"\^ ?([-+]) ?(?=\})", r"^{\1}", text)
     # "1/2 x" is half of x.
     text = re.sub(r"(?<![\d.])(\d+)/(\d+)(?![\d.])", r"\\frac{\1}{\2}", text)
     if re.search(r"[°%]|[\d)}\]]'", text):
         raise ValueError(f"{text}: a sign that stands for no number")
+    # The parser passes over an operator that has nothing to act on.
+    if _UNFINISHED.search(text):
+        raise ValueError(f"{text}: begins or ends with an operator")
     expression: Expr = latex2sympy(
         text, is_real=False, normalization_config=None, conversion_config=_CONVERSION
     )
@@ -133,7 +144,10 @@ def _read(text: str) -> Expr:
         for function in expression.atoms(AppliedUndef, sympy.Derivative)
     }
     expression = expression.xreplace({**floats, **named})
-    expression = expression.replace(_is_real_root, _real_root)
+    one_sided = _ONE_SIDED.search(text) is not None
+    expression = expression.replace(
+        sympy.Limit, lambda *limit: _limit(*limit, one_sided=one_sided)
+    ).replace(_is_real_root, _real_root)
     counts_i = re.search(r"_\s*\{?\s*i\s*=", text) is not None
     # Plain symbols: the parser's may carry assumptions.
     return expression.xreplace(
@@ -142,6 +156,13 @@ def _read(text: str) -> Expr:
             for s in expression.atoms(sympy.Symbol)
         }
     )
+
+
+def _limit(formula: Expr, variable: Expr, place: Expr, side: Expr, *, one_sided: bool) -> Expr:
+    # Of a limit without a sign, which is from both sides, the parser says that it is from above.
+    if not one_sided and place.is_finite:
+        side = "+-"
+    return sympy.limit(formula, variable, place, str(side))
 
 
 def _is_real_root(expression: Expr) -> bool:
@@ -163,6 +184,17 @@ def _is_scalar(expression: object) -> bool:
 
 def _value(expression: Expr) -> Expr:
     return sympy.N(expression, DIGITS)
+
+
+def _is_decimal(value: Expr) -> bool:
+    """Whether it can be written out in decimals, so that another decimal is another number."""
+    if not value.is_Rational:
+        return False
+    rest = int(value.q)
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest == 1
 
 
 def _finite(value: Expr) -> bool:

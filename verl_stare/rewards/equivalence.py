@@ -8,30 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
-from verl_stare.rewards import pool
+from verl_stare.rewards.choices import as_choice, as_letter, same_letters
 from verl_stare.rewards.extract import LONGEST
-from verl_stare.rewards.intervals import as_interval, is_inequality
+from verl_stare.rewards.intervals import as_interval, is_inequality, without
 from verl_stare.rewards.latex import key, normalise, variables
-from verl_stare.rewards.numbers import Number, read_number
-from verl_stare.rewards.structure import Equation, Group, Leaf, Node, is_name, read
-from verl_stare.rewards.units import PERCENT
+from verl_stare.rewards.structure import EMPTY, Equation, Group, Leaf, Node, is_name, read
+from verl_stare.rewards.values import Values, same_unit
 
 # Seconds for the algebra of one comparison, whatever the answers are.
 TIME_LIMIT = 3.0
 _LONGEST_FORMULA = 1_000
 _MOST_ITEMS = 64
 
-_CHOICE = re.compile(
-    r"(?:\\text\s*\{\s*)?(?:\(\s*([A-J])\s*\)|([A-J])[.:)])\s*\}?\s*(\S.*)", re.DOTALL
-)
-_LETTER = re.compile(r"\(?\s*(?:\\text\s*\{\s*)?\(?\s*([A-J])\s*[.)]?\s*\}?\s*\)?")
-_WORDS = re.compile(r"[a-z][a-z' -]*[a-z]")
 _FUNCTION = re.compile(r"(?P<name>[a-zA-Z])\((?P<variable>[a-z])\)")
-_ANOTHER = re.compile(r"\(\s*[A-J]\s*\)|\b[A-J][.:)](?!\S)")
-_BOUND = re.compile(r"\\(?:sum|prod|int|lim)(?![a-zA-Z])")
-_IDENTITIES = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
 _LIST_OR_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+")
 
 
@@ -59,18 +49,16 @@ def equivalent(
         tolerance: largest absolute difference of two plain numbers that counts as none, for
             questions that state one.
     """
-    comparison = _Comparison(time_limit, tolerance)
-    equal = comparison.texts(one, other)
-    return Verdict(equal, comparison.timed_out and not equal, time_limit - comparison.left)
+    values = Values(time_limit, tolerance)
+    equal = _Comparison(values).texts(one, other)
+    return Verdict(equal, values.timed_out and not equal, time_limit - values.left)
 
 
 class _Comparison:
-    """One comparison: the seconds of algebra that it has left, and whether they were enough."""
+    """Compares structures, and has their leaves compared by `values`."""
 
-    def __init__(self, seconds: float, tolerance: float | None) -> None:
-        self.left = seconds
-        self.tolerance = tolerance
-        self.timed_out = False
+    def __init__(self, values: Values) -> None:
+        self.values = values
 
     def texts(self, one: str, other: str) -> bool:
         if not one.strip() or not other.strip():
@@ -96,24 +84,16 @@ class _Comparison:
         )
 
     def _choices(self, one: str, other: str) -> bool | None:
-        """Answers to multiple choice: `(C) 12` is C, and is 12."""
-        first, second = (
-            # More than one letter is a list of the choices, not a choice.
-            None if found and _ANOTHER.search(found[3]) else found
-            for found in map(_CHOICE.fullmatch, (one, other))
-        )
-        if first and second:
-            return (first[1] or first[2]) == (second[1] or second[2]) and self.texts(
-                first[3], second[3]
-            )
-        if second:
+        """Whether answers to multiple choice are the same; None if they are no such answers."""
+        first, second = as_choice(one), as_choice(other)
+        if first is not None and second is not None:
+            return first.letter == second.letter and self.texts(first.text, second.text)
+        if second is not None:
             return self._choices(other, one)
         if first is None:
-            return None
-        letter = _LETTER.fullmatch(other)
-        if letter:
-            return (first[1] or first[2]) == letter[1]
-        return self.texts(first[3], other)
+            return same_letters(one, other) or None
+        letter = as_letter(other)
+        return self.texts(first.text, other) if letter is None else first.letter == letter
 
     def nodes(self, one: Node, other: Node) -> bool:
         if isinstance(one, Equation) or isinstance(other, Equation):
@@ -131,7 +111,7 @@ class _Comparison:
                 return self.nodes(renamed, other.right)
             if isinstance(one.right, Group) or isinstance(other.right, Group):
                 return False
-            return self._algebra(one.text, other.text)
+            return self.values.algebra(one.text, other.text)
         equation, value = (one, other) if isinstance(one, Equation) else (other, one)
         assert isinstance(equation, Equation)
         if isinstance(value, Group) and _names(value):
@@ -163,19 +143,31 @@ class _Comparison:
             )
         )
 
+    def _leaves(self, one: Leaf, other: Leaf) -> bool:
+        if is_inequality(one.text) and is_inequality(other.text):
+            intervals = as_interval(one.text), as_interval(other.text)
+            if intervals[0] and intervals[1] and variables(one.text) == variables(other.text):
+                return self.nodes(read(intervals[0]), read(intervals[1]))
+        return self.values.same(one, other)
+
     def _groups(self, one: Node, other: Node) -> bool:
         first = one if isinstance(one, Group) else Group("list", (one,), None)
         second = other if isinstance(other, Group) else Group("list", (other,), None)
-        if not _same_unit(first.unit, second.unit):
+        if not same_unit(first.unit, second.unit):
             return False
         for leaf, group in ((one, second), (other, first)):
-            # An inequality and the interval that it describes.
-            if isinstance(leaf, Leaf) and is_inequality(leaf.text):
-                interval = as_interval(leaf.text)
+            if not isinstance(leaf, Leaf):
+                continue
+            if leaf.text == EMPTY:
+                # The set that holds the empty set is not empty.
+                return False
+            # An inequality and the interval, or intervals, that it describes.
+            if is_inequality(leaf.text) or (group.kind == "union" and without(leaf.text)):
+                interval = as_interval(leaf.text) or without(leaf.text)
                 if group.kind in {"list", "set"}:
                     return False
                 if interval is None:
-                    return self._algebra(leaf.text, written(group))
+                    return self.values.algebra(leaf.text, written(group))
                 return self.nodes(read(interval), group)
         kinds = {first.kind, second.kind}
         if kinds == {"list", "union"}:
@@ -184,14 +176,18 @@ class _Comparison:
         if len(first.items) != len(second.items) or len(first.items) > _MOST_ITEMS:
             return False
         if len(kinds) == 1 and first.ordered:
+            if first.kind == ":" and not _same_digits(first, second):
+                return False
             return self._in_order(first.items, second.items)
         # Values of different names stand in an order.
         if kinds <= {"list", "set", "()"} and _names(first) != _names(second):
             return self._in_order(_by_name(first), _by_name(second))
         if kinds <= {"list", "set"} or kinds in ({"union"}, {"all"}):
             return self._in_any_order(first.items, second.items)
-        # Coordinates with and without their brackets.
-        return kinds == {"list", "()"} and self._in_order(first.items, second.items)
+        # Coordinates with and without their brackets, or as a vector.
+        return (
+            kinds == {"list", "()"} or ("()" in kinds and any(map(_is_vector, kinds)))
+        ) and self._in_order(first.items, second.items)
 
     def _in_order(self, one: Sequence[Node], other: Sequence[Node]) -> bool:
         return all(self.nodes(*pair) for pair in zip(one, other, strict=True))
@@ -210,97 +206,6 @@ class _Comparison:
             return False
 
         return all(find(item, set()) for item in range(len(one)))
-
-    def _leaves(self, one: Leaf, other: Leaf) -> bool:
-        if not _same_unit(one.unit, other.unit):
-            return False
-        numbers = read_number(one.text), read_number(other.text)
-        if numbers[0] is not None and numbers[1] is not None:
-            percents = one.unit == PERCENT, other.unit == PERCENT
-            return self._numbers(numbers[0], numbers[1], percents[0] - percents[1])
-        if key(one.text) == key(other.text):
-            return bool(one.text)
-        if _same_word(one.text, other.text):
-            return True
-        words = _words(one.text), _words(other.text)
-        if words[0] and words[1]:
-            return words[0] == words[1]
-        if any(words) and any(numbers):
-            return False
-        # Formulas in other variables are not equal, and reading them takes long.
-        if variables(one.text) != variables(other.text) and not any(
-            _BOUND.search(text) or _IDENTITIES.search(text) for text in (one.text, other.text)
-        ):
-            return False
-        return self._algebra(one.text, other.text)
-
-    def _numbers(self, one: Number, other: Number, percent: int) -> bool:
-        """`percent`: 1 if only `one` has a percent sign, -1 if only `other` has, else 0."""
-        if _numbers_equal(one, other, self.tolerance):
-            return True
-        if percent == 0:
-            return False
-        # 25% is written 25 or 0.25.
-        sign, plain = (one, other) if percent == 1 else (other, one)
-        share = Number(
-            sign.value / 100,
-            None if sign.places is None else sign.places + 2,
-            sign.digits,
-        )
-        return _numbers_equal(share, plain, None)
-
-    def _algebra(self, one: str, other: str) -> bool:
-        if self.left <= 0:
-            self.timed_out = True
-            return False
-        # One order for both, so that the answer cannot depend on it.
-        verdict, spent = pool.equal(min(one, other), max(one, other), self.left)
-        self.left -= spent
-        self.timed_out |= verdict is None
-        return bool(verdict)
-
-
-def _numbers_equal(one: Number, other: Number, tolerance: float | None) -> bool:
-    if one.value == other.value:
-        return True
-    if tolerance is not None and abs(one.value - other.value) <= Fraction(tolerance):
-        return True
-    # A decimal for a fraction; two decimals are what they say.
-    if (one.places is None) == (other.places is None):
-        return False
-    decimal, exact = (other, one) if one.places is None else (one, other)
-    return decimal.stands_for(exact.value)
-
-
-def _same_unit(one: str | None, other: str | None) -> bool:
-    if one is None or other is None or one == other:
-        return True
-    return {one, other} in ({"degree", "degree c"}, {"degree", "degree f"})
-
-
-def _same_word(one: str, other: str) -> bool:
-    """Three letters or more that differ in the first one's case alone: `Bob` and `bob`."""
-    return (
-        len(one) >= 3
-        and one[1:] == other[1:]
-        and one[1:].isalpha()
-        and one[1:].islower()
-        and one[0].casefold() == other[0].casefold()
-    )
-
-
-def _words(text: str) -> str | None:
-    """The words of an answer that is no formula: lower case, single spaces, no article."""
-    plain = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text).strip().casefold()
-    plain = " ".join(plain.split())
-    wrapped = "\\text" in text
-    if plain in {"yes", "no"}:
-        return plain
-    if not _WORDS.fullmatch(plain) or not (wrapped or " " in plain or len(plain) >= 4):
-        return None
-    if not wrapped and min(map(len, plain.split())) < 2:
-        return None
-    return re.sub(r"^(?:the|an?) ", "", plain)
 
 
 def _names(group: Group) -> frozenset[str]:
@@ -336,11 +241,37 @@ def _same_name(one: str, other: str) -> bool:
 
 
 def _as_union(group: Group) -> Group:
-    """Inequalities of which any may hold, as a union of intervals."""
-    intervals = [as_interval(item.text) if isinstance(item, Leaf) else None for item in group.items]
-    if group.kind == "union" or not all(intervals):
+    """A list of intervals, or of inequalities of which any may hold, as their union."""
+    if group.kind == "union":
         return group
-    return Group("union", tuple(read(interval) for interval in intervals if interval))
+    items = [_as_range(item) for item in group.items]
+    return group if None in items else Group("union", tuple(item for item in items if item))
+
+
+def _as_range(node: Node) -> Node | None:
+    if isinstance(node, Leaf):
+        interval = as_interval(node.text)
+        return None if interval is None else read(interval)
+    if isinstance(node, Group) and node.kind in {"()", "(]", "[)", "[]"}:
+        return node if len(node.items) == 2 else None
+    return None
+
+
+def _is_vector(kind: str) -> bool:
+    """Whether it is a matrix of one row or one column, of which each makes a tuple."""
+    shape = re.fullmatch(r"matrix \[(.*)\]", kind)
+    return shape is not None and (set(shape[1].split(", ")) == {"1"} or "," not in shape[1])
+
+
+def _same_digits(one: Group, other: Group) -> bool:
+    """In `1:02` the zero has its place: `1:2` is another time."""
+    pairs = zip(one.items[1:], other.items[1:], strict=True)
+    return all(
+        len(first.text) == len(second.text)
+        for first, second in pairs
+        if isinstance(first, Leaf) and isinstance(second, Leaf)
+        if first.text.startswith("0") != second.text.startswith("0")
+    )
 
 
 def _as_list(text: str) -> Group:

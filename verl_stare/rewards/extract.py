@@ -24,6 +24,7 @@ _MARKERS = re.compile(
     | <answer>(?P<tag>(?:(?!</?answer>).)*)</answer>
     | (?:final[ \t]+)?\banswer\b[*_ \t]*(?:is\b[ \t]*)?[:：][*_\s]*(?P<colon>[^\n]+)
     | (?:final[ \t]+)?\banswer\b[ \t]+is\b[*_ \t]*(?P<verb>[^\n]+)
+    | ^\W{0,8}final[ \t]+answer\W{0,4}\n\s*(?P<heading>[^\n]+)
     | 答案[ \t]*(?:是|为)?[ \t]*[:：]?[ \t]*(?P<chinese>[^\n]+)
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE | re.DOTALL,

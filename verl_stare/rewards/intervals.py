@@ -2,10 +2,19 @@ r"""Inequalities of one variable as intervals: `2 < x \le 5` is `(2,5]`."""
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from verl_stare.rewards.numbers import read_number
 
 _RELATION = re.compile(r"(<|>|\\(?:le|ge|lt|gt)(?![a-zA-Z]))")
 _VARIABLE = re.compile(r"\\?[a-zA-Z]+(?:_\{?\w+\}?)?")
+_EXCEPT = re.compile(
+    r"\\?[a-zA-Z] ?\\ne ?(?P<point>[^<>=,;\\]+|[^<>=,;]*\\(?:frac|sqrt|pi)[^<>=,;]*)"
+    r"|\\(?:mathbb ?\{?R\}?|R) ?(?:\\(?:setminus|backslash)|-) ?\\\{(?P<points>.*)\\\}"
+)
 _LESS = {"<": "<", r"\lt": "<", r"\le": r"\le"}
 _MORE = {">": "<", r"\gt": "<", r"\ge": r"\le"}
 
@@ -15,8 +24,28 @@ def is_inequality(text: str) -> bool:
     return _RELATION.search(text) is not None
 
 
+@dataclass(frozen=True)
+class Range:
+    """What an inequality leaves to its variable: the ends, and whether they belong to it."""
+
+    variable: str
+    low: str = "-\\infty"
+    high: str = "\\infty"
+    low_closed: bool = False
+    high_closed: bool = False
+
+    def __str__(self) -> str:
+        opening, closing = "[" if self.low_closed else "(", "]" if self.high_closed else ")"
+        return f"{opening}{self.low}, {self.high}{closing}"
+
+
 def as_interval(text: str) -> str | None:
     """The interval, in LaTeX, that an inequality leaves to its variable; else None."""
+    found = _range(text)
+    return None if found is None else str(found)
+
+
+def _range(text: str) -> Range | None:
     parts = [part.strip() for part in _RELATION.split(text)]
     sides, relations = parts[::2], parts[1::2]
     if not relations or not all(sides):
@@ -27,19 +56,50 @@ def as_interval(text: str) -> str | None:
         relations = [_LESS[relation] for relation in relations]
     else:
         return None
-    low, high = "(-\\infty", "\\infty)"
+    closed = [relation == r"\le" for relation in relations]
     if len(sides) == 3 and _VARIABLE.fullmatch(sides[1]):
-        return _from(sides[0], relations[0]) + ", " + _to(sides[2], relations[1])
+        return Range(sides[1], sides[0], sides[2], closed[0], closed[1])
     if len(sides) == 2 and _VARIABLE.fullmatch(sides[0]):
-        return f"{low}, {_to(sides[1], relations[0])}"
+        return Range(sides[0], high=sides[1], high_closed=closed[0])
     if len(sides) == 2 and _VARIABLE.fullmatch(sides[1]):
-        return f"{_from(sides[0], relations[0])}, {high}"
+        return Range(sides[1], low=sides[0], low_closed=closed[0])
     return None
 
 
-def _from(value: str, relation: str) -> str:
-    return ("(" if relation == "<" else "[") + value
+def joined(texts: Sequence[str]) -> str | None:
+    """One inequality for two that both hold, `x > 1` and `x < 2`; None for any others."""
+    ranges = [found for found in map(_range, texts) if found is not None]
+    if len(texts) != 2 or len(ranges) != 2:
+        return None
+    low, high = sorted(ranges, key=lambda one: one.low == "-\\infty")
+    if low.variable != high.variable or low.high != "\\infty" or high.low != "-\\infty":
+        return None
+    if low.low == "-\\infty" or high.high == "\\infty":
+        return None
+    relations = ["\\le " if closed else "<" for closed in (low.low_closed, high.high_closed)]
+    return f"{low.low}{relations[0]}{low.variable}{relations[1]}{high.high}"
 
 
-def _to(value: str, relation: str) -> str:
-    return value + (")" if relation == "<" else "]")
+def without(text: str) -> str | None:
+    r"""The union of intervals that is `x \ne 3` or `\mathbb{R} \setminus \{1, 3\}`; else None.
+
+    Several points must be plain numbers, whose order is known.
+    """
+    match = _EXCEPT.fullmatch(text)
+    if match is None:
+        return None
+    points = re.split("[,;]", match["points"]) if match["points"] else [match["point"]]
+    numbers = [read_number(point) for point in points]
+    if len(points) > 1:
+        if None in numbers:
+            return None
+        points = [
+            point
+            for _, point in sorted(
+                (number.value, point)
+                for number, point in zip(numbers, points, strict=True)
+                if number is not None
+            )
+        ]
+    ends = ["-\\infty", *(point.strip() for point in points), "\\infty"]
+    return r" \cup ".join(f"({low}, {high})" for low, high in itertools.pairwise(ends))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from verl_stare.rewards.numbers import read_number
+
 _CHARACTERS = str.maketrans(
     {
         "−": "-", "–": "-", "—": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∗": "*",
@@ -31,6 +33,13 @@ _REWRITES = [
         (r"\\phantom\{[^{}]*\}", ""),
         (r"\{,\}|,\s*\\!\s*", ","),
         (r"(?<!\\)\\!", ""),
+        (r"\\[hv]space\*?\s*\{[^{}]*\}", " "),
+        # A wide space stands between two things, unless words or a unit go on with the first.
+        (
+            r"(?<=[^\s,;:&\\])(?<!\([A-J]\))(?<!\([A-J]\)\}) ?(?:\\q?quad(?![a-zA-Z]) ?)+"
+            rf"(?=[^\s,;:.)\]}}&(])(?!\\(?:{_ROMAN}|p?mod|\\|cup|cap|in|to|end|,|%)|[a-zA-Z]{{2}}|[|=<>+*/^])",
+            ", ",
+        ),
         (r"(?<!\\)\\[,;: ]|\\q?quad(?![a-zA-Z])|\\(?:thin|med|thick)?space(?![a-zA-Z])|~", " "),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\[dt]binom(?![a-zA-Z])", r"\\binom"),
@@ -40,6 +49,8 @@ _REWRITES = [
         (r"\\not\s*=", r"\\ne "),
         (r"\\in(?![a-zA-Z])", r"\\in "),
         (r"\\colon(?![a-zA-Z])", ":"),
+        (r"\\langle(?![a-zA-Z])", "("),
+        (r"\\rangle(?![a-zA-Z])", ")"),
         (r"!=|\\neq(?![a-zA-Z])", r"\\ne "),
         (r"\\(?:c?dots|dotsc|dotsb)(?![a-zA-Z])", r"\\ldots"),
         (r"\.\.\.", r"\\ldots "),
@@ -73,6 +84,11 @@ _REWRITES = [
         (r"\*\*", "^"),
         (r"\\(?:approx|simeq|thickapprox)(?![a-zA-Z])", "≈"),
         (r"^(?:\\text\s*\{\s*)?(?:about|approximately|approx\.?)(?![a-zA-Z])\s*\}?", ""),
+        (r"(?<=\d) ?\^ ?\{? ?(?:\\text ?\{ ?)?(st|nd|rd|th) ?\}{0,2}(?![a-zA-Z}])", r" \\text{\1}"),
+        (
+            r"(?i)^(?:\\text ?\{ ?)?(?:the )?(?:(?:final|correct) )?answer is ?:? ?\}? ?(?=\S)",
+            "",
+        ),
         (r"^\s*[=≈]", ""),
         (r"(?i)^(?:option|choice)\s+(?=\(?[A-J]\)?$)", ""),
         (r"(?i)(?<![a-z])([ap])\.?m\.?(?![a-z.])(?<=[m.])", r"\1m"),
@@ -85,6 +101,7 @@ _REWRITES = [
         ],
         (r"\\text\s*\{\s*\}", " "),
         (r"(?<!\\)\\[()\[\]]", " "),
+        (r"(?<![\\a-zA-Z])log(2|10)(?=\()", r"\\log_{\1}"),
         # As programs and plain text write functions and constants.
         (r"(?<![\\a-zA-Z.])(?:np|numpy|math|sympy|sp)\.(?=[a-zA-Z])", ""),
         (r"(?<![\\a-zA-Z])a(?=(?:sin|cos|tan)h?\()", r"\\arc"),
@@ -112,6 +129,8 @@ _SINGLE_BRACES = re.compile(r"(?<=[\^_])\{\s*(\w)\s*\}")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d) (?=\d)")
 _RAISED = re.compile(r"[⁰¹²³⁴-⁹⁻]+")
 _LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+_OUTWARD = re.compile(r"([\[\]])([^\[\]]*[,;][^\[\]]*)([\[\]])")
 _FENCES = re.compile(r"^```\w*\s*|\s*```$|^`|`$")
 _EMPHASIS = re.compile(r"^\*\*([^*]*)\*\*$")
 _COMMAND = re.compile(r"(\\[a-zA-Z]+) (?=[a-zA-Z])")
@@ -132,7 +151,16 @@ def _normalised(text: str) -> str:
     text = _EMPHASIS.sub(r"\1", _FENCES.sub("", text.strip()))
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
-    return _unwrap(text.strip())
+    text = _unwrap(text.strip())
+    if text.startswith("]") or text.endswith("["):
+        text = _OUTWARD.sub(_inward, text)
+    return text
+
+
+def _inward(interval: re.Match[str]) -> str:
+    """`]0, 1]` as `(0, 1]`."""
+    opening, inner, closing = interval.groups()
+    return ("(" if opening == "]" else "[") + inner + (")" if closing == "[" else "]")
 
 
 def key(text: str) -> str:
@@ -157,16 +185,27 @@ def _unwrap(text: str) -> str:
     """Take off what surrounds a whole answer: dollar signs, emphasis, a final period, a box."""
     for _ in range(_LAYERS):
         before = text
-        text = text.strip().strip("*").strip()
+        text = text.strip()
+        if text.startswith("*") and text.endswith("*"):
+            text = text.strip("*").strip()
         # A period ends a sentence, and a decimal point has a digit before it: "18." is 18.
         if text[-1:] in {".", ",", ";", ":"} and not text.endswith("\\,"):
             text = text[:-1]
         for opening in (r"\boxed{", r"\fbox{", "{"):
             if text.startswith(opening) and matching(text, len(opening) - 1) == len(text) - 1:
-                text = text[len(opening) : -1]
+                inner = text[len(opening) : -1]
+                if opening == "{" and _listed(inner):
+                    return rf"\{{{inner}\}}"
+                text = inner
         if text == before:
             break
     return _dollars(text)
+
+
+def _listed(inner: str) -> bool:
+    """Whether braces hold several values, so that they are a set's and group nothing."""
+    open_part = _BRACKETED.sub("", inner)
+    return "," in open_part and read_number(inner) is None
 
 
 def _dollars(text: str) -> str:

@@ -30,6 +30,9 @@ _MIXED_SLASH = re.compile(r"(?P<whole>\d+)(?: | and )(?P<top>\d+)\s*/\s*(?P<bott
 _REPEATING = re.compile(
     r"(?P<whole>\d*)\.(?P<fixed>\d*)\s*\\(?:overline|bar|dot)\s*\{?(?P<again>\d+)\}?"
 )
+# Three times the same digits, and then dots. Short, since all ways to split it are tried.
+_GOING_ON = re.compile(r"(?P<whole>\d*)\.(?P<fixed>\d*?)(?P<again>\d+?)(?P=again){2,}\s*\\ldots")
+_LONGEST_GOING_ON = 60
 _SIGN = re.compile(r"\s*([+-])\s*")
 
 
@@ -140,6 +143,8 @@ def _mixed_slash(text: str) -> Number | None:
 
 def _repeating(text: str) -> Number | None:
     match = _REPEATING.fullmatch(text)
+    if match is None and len(text) <= _LONGEST_GOING_ON:
+        match = _GOING_ON.fullmatch(text)
     if match is None:
         return None
     whole, fixed, again = match.groups()

@@ -8,18 +8,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from verl_stare.rewards.intervals import is_inequality
+from verl_stare.rewards.intervals import is_inequality, joined, without
 from verl_stare.rewards.latex import matching
 from verl_stare.rewards.numbers import read_number
 from verl_stare.rewards.units import split_unit
 
+EMPTY = r"\emptyset"
 _DEEPEST = 8
 _OPENING = {"(": ")", "[": "]", "{": "}"}
 _CONNECTOR = re.compile(
-    r"\s*,?\s*(?:\\text\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z]))\s*"
+    r" ?,? ?(?:\\text ?\{ ?,? ?(?:and|or) ?,? ?\}|(?<![a-zA-Z\\])(?:and|or)(?![a-zA-Z])) ?"
 )
 _JOINTLY = re.compile(r"(?<![a-zA-Z\\])and(?![a-zA-Z])")
 _MATRIX = re.compile(r"\\begin\{([pbvBV]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
+_SCALED = re.compile(
+    r"(?P<factor>-?(?:(?!\\begin|\\end)[^-+=])*) ?(?:\\(?:cdot|times)|\*)? ?"
+    r"\\begin\{(?P<name>[pbB]matrix)\}(?P<body>(?:(?!\\begin).)*)\\end\{(?P=name)\}",
+    re.DOTALL,
+)
 _TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-zA-Z])")
 _SEPARATORS = ",;"
@@ -31,7 +37,7 @@ _SUBSCRIPT = re.compile(r"_\s*(?:\{[^{}]*\}|\\?\w)|\^\s*(?:-1|\{\s*-1\s*\})(?=\s
 _NAME = re.compile(r"(?:\\?[a-zA-Z]|[()+,'|{}\s])+")
 # Operations, and constants that have their value already.
 _NO_NAME = re.compile(
-    r"\\(?:frac|sqrt|int|sum|prod|log|ln|exp|sin|cos|tan|cot|sec|csc|neg|not|pi)(?![a-zA-Z])"
+    r"\\(?:frac|sqrt|int|sum|prod|log|ln|exp|sin|cos|tan|cot|sec|csc|neg|not|pi)(?![a-zA-Z])|\bnot\b"
     r"|\A\s*[ei]\s*\Z"
 )
 
@@ -85,6 +91,9 @@ def read(text: str, depth: int = 0) -> Node:
         # Of inequalities it matters whether all hold or any.
         jointly = _JOINTLY.search(text) and any(map(is_inequality, items))
         kind = "all" if jointly else "list"
+        one = joined(items) if jointly else None
+        if one is not None:
+            return Leaf(one)
         return Group(kind, tuple(read(item, depth + 1) for item in items))
     return _single(items[0] if items else text, depth)
 
@@ -104,6 +113,10 @@ def _single(text: str, depth: int) -> Node:
         return Leaf(text)
     if text in _REALS:
         return Group("()", (Leaf("-\\infty"), Leaf("\\infty")))
+    # `x \\ne 3` is a condition like another; the reals without a point are a set.
+    union = None if "\\ne " in text else without(text)
+    if union is not None:
+        return read(union, depth + 1)
     matrix = _MATRIX.fullmatch(text)
     if matrix is not None:
         return _matrix(matrix[1], matrix[2], depth)
@@ -121,6 +134,9 @@ def _single(text: str, depth: int) -> Node:
             if kind == "=":
                 return Equation(parts[0], read(parts[-1], depth + 1), text, tuple(parts))
             return Group(kind, tuple(read(part, depth + 1) for part in parts))
+    scaled = _SCALED.fullmatch(text)
+    if scaled is not None:
+        return _times(scaled["factor"], _matrix(scaled["name"], scaled["body"], depth))
     value, unit = split_unit(text)
     if unit is None:
         return Leaf(text)
@@ -137,12 +153,26 @@ def _bracketed(text: str, depth: int) -> Node | None:
     return read(text[1:-1], depth + 1)
 
 
-def _matrix(name: str, body: str, depth: int) -> Node:
+def _matrix(name: str, body: str, depth: int) -> Group:
     rows = [row.split("&") for row in re.split(r"\\\\(?:\[[^\]]*\])?", body) if row.strip()]
     items = tuple(read(cell, depth + 1) for row in rows for cell in row)
     # Straight lines are a determinant or a norm, all brackets the same.
     kind = name if name in {"vmatrix", "Vmatrix"} else "matrix"
     return Group(f"{kind} {[len(row) for row in rows]}", items)
+
+
+def _times(factor: str, matrix: Group) -> Group:
+    """A multiple of a matrix of formulas, entry by entry."""
+    items: list[Node] = []
+    for item in matrix.items:
+        text = item.text if isinstance(item, Leaf) else ""
+        numbers = read_number(factor), read_number(text)
+        if numbers[0] is not None and numbers[1] is not None:
+            items.append(Leaf(str(numbers[0].value * numbers[1].value)))
+        else:
+            product = "" if factor == "-" else r" \cdot "
+            items.append(Leaf(f"{factor}{product}({text})"))
+    return replace(matrix, items=tuple(items))
 
 
 def _items(text: str, *, listed: bool = False) -> list[str]:

@@ -43,6 +43,11 @@ _WORDS = re.compile(
 _SIGNS = re.compile(
     r"(?P<value>.*[\d})])\s*(?P<unit>\\(?:AA|Omega|mu\s*[a-zA-Z]))(?![a-zA-Z])", re.DOTALL
 )
+_PART = r"(?:\\text ?\{[^{}]*\}|[^{}])+"
+_BARE = re.compile(
+    r"(?P<value>[-\d.,]*\d) ?(?:(?P<unit>[a-zA-Z]+(?:[ */][a-zA-Z]+|\^ ?\{?-?\d\}?)*)"
+    rf"|\\frac ?\{{(?P<top>{_PART})\}} ?\{{(?P<bottom>{_PART})\}})"
+)
 _CURRENCIES = {"\\$": "dollar", "USD": "dollar", "€": "euro", "£": "pound", "¥": "yen"}
 _PRIMES = re.compile(r"(?P<value>[-\d.,]*\d) ?(?P<unit>'{1,2}|\")")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
@@ -88,13 +93,36 @@ def split_unit(text: str) -> tuple[str, str | None]:
     if base is not None:
         return base["value"], f"base {_spelt_base(base['base'])}"
     group = _TEXT_GROUP.fullmatch(text)
-    if group is not None and group["value"] and _measures(group["unit"]):
+    whole = group is not None and group["value"].count("{") == group["value"].count("}")
+    if group is not None and whole and group["value"] and _measures(group["unit"]):
         return group["value"].strip(), _unit(group["unit"])
     for pattern in (_BRACED, _WORDS, _SIGNS):
         words = pattern.fullmatch(text)
         if words is not None and _is_unit(words["value"], words["unit"], text):
             return words["value"].strip(), _unit(words["unit"])
     return text, None
+
+
+def bare_unit(text: str, known: str | None) -> tuple[str, str] | None:
+    r"""Value and unit of a number whose unit is written like variables: `5 m`, `10 \frac{m}{s^2}`.
+
+    Only where nothing else is meant: a single letter is a unit if the other side says so; what is
+    no product of plain variables (`m/s^2`) is one against any number.
+
+    Args:
+        text: normalised, without a unit of the usual kinds.
+        known: the unit of the other side, which is a number; None where none is written.
+    """
+    match = _BARE.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None or read_number(match["value"]) is None:
+        return None
+    written = match["unit"] or f"{match['top']}/{match['bottom']}"
+    names = re.findall(r"[a-zA-Z]+", written.replace("\\text", " "))
+    if not names or not all(_singular(name) in _NAMES for name in names):
+        return None
+    unit = _unit(written)
+    compound = "/" in written or "-" in written
+    return (match["value"].strip(), unit) if unit == known or (compound and not known) else None
 
 
 def _spelt_base(base: str) -> str:
@@ -151,6 +179,8 @@ def _unit(written: str) -> str:
     plain = re.sub(r"\bper\b", "/", plain)
     names = re.sub(r"[a-zA-Z¢Å]+", lambda name: _singular(name[0]), plain)
     names = re.sub(r"\s*/\s*", "/", " ".join(names.split()))
+    # "m s^-1" is "m/s"
+    names = re.sub(r" ([a-zA-ZÅ]+)\^-(\d)", r"/\1^\2", names).replace("^1", "")
     return {"mph": "mi/h", "kmh": "km/h"}.get(names, names)
 
 

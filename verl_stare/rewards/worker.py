@@ -24,6 +24,8 @@ import time
 REQUESTS_PER_CHILD = 500
 MEMORY_PER_CHILD = 1 << 30  # bytes of address space over what is in use when it starts
 GROWTH_PER_CHILD = 256 << 10  # KiB of resident memory
+# Children in a row that die before they are asked anything: it is this machine that kills them.
+MOST_IDLE_DEATHS = 20
 # Seconds on the clock for a second of work, at most.
 BUSY = 3
 _LIMITS = (signal.SIGPROF, signal.SIGALRM)
@@ -39,9 +41,12 @@ def main() -> None:
 
     algebra.warm_up()
     _send(replies, "ready")
-    # The number of the request that a child has taken and not answered, shared with it.
+    # Shared with the children: the number of the request that one has taken and not answered, and
+    # whether it has taken any.
     taken = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
-    while True:
+    idle_deaths = 0
+    while idle_deaths < MOST_IDLE_DEATHS:
+        taken[1] = 0
         child = os.fork()
         if child == 0:
             try:
@@ -51,6 +56,7 @@ def main() -> None:
         _, status = os.waitpid(child, 0)
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _END_OF_INPUT:
             return
+        idle_deaths = 0 if taken[1] else idle_deaths + 1
         if taken[0]:
             late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in _LIMITS
             _send(replies, {"number": taken[0], "cut_short": late})
@@ -74,6 +80,7 @@ def _serve(replies: int, taken: memoryview) -> None:
             os._exit(_END_OF_INPUT)
         request = json.loads(line)
         taken[0] = request["number"]
+        taken[1] = 1
         # Seconds of work, since a busy machine is not the answer's fault; and an end in any case.
         signal.setitimer(signal.ITIMER_PROF, request["seconds"])
         signal.setitimer(signal.ITIMER_REAL, request["seconds"] * BUSY)
