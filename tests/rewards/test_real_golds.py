@@ -46,6 +46,8 @@ TRULY_EQUAL = {
         ("1", "k=1"),
         ("1", "f(x)=1"),
         ("5", "x=5"),
+        # one function, its variable by two letters
+        ("f(n)=n", "f(z)=z"),
         # one has its unit or base
         ("204", "204_5"),
         ("40_9", "40"),
