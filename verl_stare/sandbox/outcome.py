@@ -1,0 +1,74 @@
+"""From what a process left behind to what its code did, in words."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from verl_stare.sandbox.limits import MIB, Limits
+from verl_stare.sandbox.process import Ended
+from verl_stare.sandbox.result import ExecutionResult, Status
+
+
+def outcome(
+    ended: Ended, limits: Limits, *, session: bool = False, attempts: int = 1
+) -> ExecutionResult:
+    """The result of a run, with one reason where its output does not say it all."""
+    exit_code, killed_by = _ending(ended)
+    status, reason = _status(ended, limits, exit_code, killed_by)
+    if session and ended.status is not None and reason:
+        reason = f"{reason[:-1]}; the variables of the session are gone]"
+    return ExecutionResult(
+        stdout=ended.stdout.decode("utf-8", "replace"),
+        stderr=ended.stderr.decode("utf-8", "replace"),
+        status=status,
+        reason=reason,
+        truncated=ended.dropped,
+        exit_code=exit_code,
+        signal=killed_by,
+        cpu_s=ended.cpu_s,
+        wall_s=ended.wall_s,
+        max_rss=ended.max_rss,
+        attempts=attempts,
+    )
+
+
+def failure(message: str, attempts: int = 1) -> ExecutionResult:
+    """The result where the sandbox failed."""
+    return ExecutionResult(
+        "", "", "infrastructure", f"[the sandbox failed: {message}]", attempts=attempts
+    )
+
+
+def _ending(ended: Ended) -> tuple[int | None, str | None]:
+    if ended.status is None:
+        return ended.exit_code, None
+    if os.WIFSIGNALED(ended.status):
+        number = os.WTERMSIG(ended.status)
+        try:
+            return None, signal.Signals(number).name
+        except ValueError:
+            return None, f"signal {number}"
+    return os.WEXITSTATUS(ended.status), None
+
+
+def _status(
+    ended: Ended, limits: Limits, exit_code: int | None, killed_by: str | None
+) -> tuple[Status, str]:
+    if ended.stopped == "output":
+        return "output", (
+            f"[output truncated: {ended.dropped} bytes dropped, and the code ended, "
+            f"at the limit of {limits.output / MIB:.3g} MiB]"
+        )
+    if ended.stopped == "wall":
+        return "timeout", f"[timed out after {limits.wall_s:g}s]"
+    if killed_by == "SIGXCPU" or (killed_by == "SIGKILL" and ended.cpu_s >= limits.cpu_s):
+        return "timeout", f"[timed out after {limits.cpu_s:g}s of processor time]"
+    if killed_by is not None:
+        hint = " (probably out of memory)" if killed_by == "SIGKILL" else ""
+        return "killed", f"[killed: {killed_by}{hint}]"
+    if exit_code:
+        # After an exception, the traceback says it.
+        told = exit_code == 1 and ended.stderr
+        return "error", "" if told else f"[exited with code {exit_code}]"
+    return "ok", ""

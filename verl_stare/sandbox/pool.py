@@ -1,0 +1,245 @@
+"""As many jails as calls are made at once; each call has one to itself."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from verl_stare.sandbox import jail, tiers
+from verl_stare.sandbox.limits import Limits
+from verl_stare.sandbox.outcome import failure, outcome
+from verl_stare.sandbox.process import Session, Zygote, ZygoteDied
+from verl_stare.sandbox.result import ExecutionResult
+
+PRELOAD = ("numpy", "numpy.random", "sympy")
+_ATTEMPTS = 2
+
+
+class Pool:
+    """Runs code in jails of one tier, at most `size` at once. Safe to use from several threads.
+
+    A jail is built when it is first needed, and again when it was lost; calls wait for a free one
+    in the order in which they came.
+    """
+
+    def __init__(
+        self,
+        size: int | None = None,
+        *,
+        tier: str = tiers.AUTO,
+        limits: Limits | None = None,
+        preload: Sequence[str] = PRELOAD,
+    ) -> None:
+        """Args:
+            size: calls at once; default: the cores that this process may use.
+            tier: `auto` (bwrap, else landlock), or one of `bwrap`, `landlock`, `none`.
+            limits: of each call.
+            preload: modules that are there when code starts; those not installed are left out.
+
+        Raises:
+            SandboxUnavailable: no tier that was wanted holds here.
+            ValueError: a size or tier that is none.
+        """
+        cores = len(os.sched_getaffinity(0))
+        self.size = cores if size is None else size
+        if not 1 <= self.size <= 4096:
+            raise ValueError(f"sandbox size={size!r}: allowed are 1 to 4096")
+        self.limits = limits or Limits()
+        self.tier, self.probes = tiers.choose(tier, self.limits)
+        self._preload = installed(preload)
+        self._lock = threading.Lock()
+        self._free: list[Zygote] = []
+        self._all: set[Zygote] = set()
+        self._places = threading.BoundedSemaphore(self.size)
+        self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="sandbox")
+        self._owner = os.getpid()
+        self._closed = False
+        _pools.add(self)
+
+    def run(self, code: str, limits: Limits | None = None) -> ExecutionResult:
+        """Run a program, and wait for it.
+
+        What went wrong is in the result, the sandbox's own failures too. A jail that is lost in a
+        call takes no other call with it; the call is made once more, in another one.
+
+        Args:
+            code: the source, in any state.
+            limits: instead of the pool's; of workdir the pool's hold.
+        """
+        limits = limits or self.limits
+        source, refused = _encoded(code, limits)
+        if refused is not None:
+            return refused
+        message = ""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with self._zygote() as zygote:
+                    return outcome(zygote.run(source, limits), limits, attempts=attempt)
+            except (ZygoteDied, OSError) as error:
+                message = str(error)
+        return failure(message, _ATTEMPTS)
+
+    async def arun(self, code: str, limits: Limits | None = None) -> ExecutionResult:
+        """`run`, for an event loop. Cancelled, it ends within the limits of the call."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.run, code, limits)
+
+    def warm_up(self) -> None:
+        """Build one jail.
+
+        Raises:
+            ZygoteDied: it cannot be built.
+        """
+        with self._zygote():
+            pass
+
+    @contextlib.contextmanager
+    def _zygote(self) -> Iterator[Zygote]:
+        """One to oneself. After a failure it is closed, and is no longer the pool's."""
+        if os.getpid() != self._owner:
+            raise RuntimeError("a sandbox pool belongs to the process that has made it")
+        with self._places:
+            with self._lock:
+                if self._closed:
+                    raise RuntimeError("the sandbox pool is closed")
+                zygote = self._free.pop() if self._free else None
+            if zygote is not None and not zygote.alive:
+                self._discard(zygote)
+                zygote = None
+            if zygote is None:
+                zygote = Zygote(jail.build(self.tier, self.limits, self._preload))
+                with self._lock:
+                    self._all.add(zygote)
+            try:
+                yield zygote
+            except BaseException:
+                self._discard(zygote)
+                raise
+            with self._lock:
+                if self._closed:
+                    zygote.close()
+                else:
+                    self._free.append(zygote)
+
+    def _discard(self, zygote: Zygote) -> None:
+        zygote.close()
+        with self._lock:
+            self._all.discard(zygote)
+
+    def session(self, limits: Limits | None = None) -> PoolSession:
+        """A session, which has a jail to itself until it is closed."""
+        return PoolSession(self, limits or self.limits)
+
+    def pids(self) -> list[int]:
+        """The jails that live, by the number of their outermost process."""
+        with self._lock:
+            return [zygote.pid for zygote in self._all if zygote.alive]
+
+    def close(self) -> None:
+        """End all jails. Calls that wait, and later ones, fail."""
+        if os.getpid() != self._owner:
+            return
+        with self._lock:
+            self._closed = True
+            zygotes, self._free = list(self._all), []
+            self._all = set()
+        for zygote in zygotes:
+            zygote.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class PoolSession:
+    """Code that keeps its variables from one call to the next, until the session is closed.
+
+    After a call that did not come to its end the variables are gone; the next one starts anew.
+    """
+
+    def __init__(self, pool: Pool, limits: Limits) -> None:
+        self._pool = pool
+        self._limits = limits
+        self._stack = contextlib.ExitStack()
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+
+    def run(self, code: str) -> ExecutionResult:
+        """Run a cell, and wait for it."""
+        source, refused = _encoded(code, self._limits)
+        if refused is not None:
+            return refused
+        with self._lock:
+            try:
+                if self._session is None:
+                    zygote = self._stack.enter_context(self._pool._zygote())
+                    self._session = zygote.open_session(self._limits)
+                ended = self._session.run(source)
+            except (ZygoteDied, OSError) as error:
+                self._leave(error)
+                return failure(str(error))
+            if not self._session.alive:
+                self._leave(None)
+            return outcome(ended, self._limits, session=True)
+
+    async def arun(self, code: str) -> ExecutionResult:
+        """`run`, for an event loop."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool._threads, self.run, code)
+
+    def close(self) -> None:
+        """End the process; the jail is the pool's again."""
+        with self._lock:
+            self._leave(None)
+
+    def _leave(self, error: BaseException | None) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            try:
+                session.close()
+            except (ZygoteDied, OSError) as lost:
+                error = error or lost
+        with contextlib.suppress(ZygoteDied, OSError):
+            if error is None:
+                self._stack.close()
+            else:
+                self._stack.__exit__(type(error), error, None)
+
+    def __enter__(self) -> PoolSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _encoded(code: str, limits: Limits) -> tuple[bytes, ExecutionResult | None]:
+    source = code.encode("utf-8", "surrogatepass")
+    if len(source) <= limits.source:
+        return source, None
+    reason = f"[the code has {len(source)} bytes, and at most {limits.source} are allowed]"
+    return b"", ExecutionResult("", "", "error", reason)
+
+
+def installed(modules: Sequence[str]) -> list[str]:
+    """Those that can be imported here; without importing them."""
+    import importlib.util
+
+    return [name for name in modules if importlib.util.find_spec(name.partition(".")[0])]
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for pool in list(_pools):
+        pool.close()
