@@ -11,7 +11,7 @@ import errno
 import linecache
 import sys
 import traceback
-from types import CodeType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 FILE = "<code>"
@@ -93,5 +93,7 @@ def _own_frames(frames: TracebackType | None) -> TracebackType | None:
 
 
 def new_namespace() -> dict[str, Any]:
-    """Globals of a program that is run by itself."""
-    return {"__name__": "__main__", "__builtins__": builtins, "__doc__": None}
+    """Globals of a program that is run by itself: those of a new module `__main__`."""
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    module.__dict__["__builtins__"] = builtins
+    return module.__dict__

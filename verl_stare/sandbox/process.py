@@ -91,7 +91,7 @@ class Zygote:
                 )
             )
         self.pid = self._process.pid
-        self._running = False
+        self._running = self._last = False
         try:
             program_bytes = syscalls.compiled(jail.attributes)
             filter_ = base64.b64encode(program_bytes).decode()
@@ -103,8 +103,8 @@ class Zygote:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
-        return self._process.poll() is None
+        """Whether it runs, and takes another call."""
+        return not self._last and self._process.poll() is None
 
     def run(self, source: bytes, limits: Limits) -> Ended:
         """Run a program in a process of its own, to its end or its limits.
@@ -188,6 +188,7 @@ class Zygote:
     def _ended(self, ended: Ended, given_up: float) -> None:
         message = self._receive(min(given_up, time.monotonic() + GRACE_SECONDS))
         self._running = False
+        self._last = message["last"]
         ended.status = message["ended"]
         ended.cpu_s = message["cpu_s"]
         ended.max_rss = message["max_rss"]

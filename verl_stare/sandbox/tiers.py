@@ -44,9 +44,7 @@ def probe(tier: str, limits: Limits | None = None) -> Probe:
     except (OSError, ValueError, ZygoteDied, FilterUnavailable) as error:
         return Probe(tier, False, str(error))
     try:
-        kept = examine(
-            lambda code: outcome(zygote.run(code, limits), limits), files=tier != "none"
-        )
+        kept = examine(lambda code: outcome(zygote.run(code, limits), limits), files=tier != "none")
     except (JailBroken, ZygoteDied) as error:
         return Probe(tier, False, str(error))
     finally:

@@ -9,7 +9,7 @@ Messages are JSON, one a packet::
     -> {settings}                                   once
     <- {"ready": true}
     -> {"run": {limits}, "session": bool}           with descriptors: code, stdout, stderr[, cells]
-    <- {"ended": wait status, "cpu_s", "max_rss"}
+    <- {"ended": wait status, "cpu_s", "max_rss", "last": whether this zygote takes no other run}
     -> {"kill": true}
 
 In a session the child stays, and takes cells over a socket of its own: `{"cpu_s"}` with a
@@ -29,7 +29,6 @@ import math
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
 import stat
@@ -175,10 +174,19 @@ class _Zygote:
                 continue
             self.spare_deaths = 0
             self.child = 0
-            for folder in self.writable:
-                _empty(folder)
-            cpu_s = used.ru_utime + used.ru_stime
-            self._send({"ended": status, "cpu_s": cpu_s, "max_rss": used.ru_maxrss << 10})
+            used_up = {
+                "cpu_s": used.ru_utime + used.ru_stime,
+                "max_rss": used.ru_maxrss << 10,
+            }
+            try:
+                for folder in self.writable:
+                    _empty(folder)
+            except BaseException:
+                # Code must not be able to make its run a failure of the sandbox: the run has its
+                # result, and this jail takes no other.
+                self._send({"ended": status, "last": True, **used_up})
+                raise
+            self._send({"ended": status, "last": False, **used_up})
             if self.spare is None:
                 self._fork()
 
@@ -202,25 +210,23 @@ def _receive(channel: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
 
 
 def _empty(folder: str) -> None:
-    """Remove all that a call has left. What cannot be removed ends this process, and its jail."""
+    """Remove all that a call has left, in any depth and with any modes."""
     os.chmod(folder, stat.S_IRWXU)
-
-    def try_again(function: Any, path: str, _: object) -> None:
-        os.chmod(os.path.dirname(path), stat.S_IRWXU)
-        os.chmod(path, stat.S_IRWXU)
-        if function in (os.open, os.scandir, os.lstat):
-            shutil.rmtree(path)
-        else:
-            function(path)
-
-    for entry in os.listdir(folder):
-        path = os.path.join(folder, entry)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, onerror=try_again)
-        else:
-            os.unlink(path)
-    if os.listdir(folder):
-        raise OSError(f"{folder} cannot be emptied")
+    number = 0
+    while entries := os.listdir(folder):
+        for entry in entries:
+            path = os.path.join(folder, entry)
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                os.unlink(path)
+                continue
+            os.chmod(path, stat.S_IRWXU)
+            # What is in it moves up: a path of thousands of folders cannot be named.
+            for inner in os.listdir(path):
+                number += 1
+                os.rename(
+                    os.path.join(path, inner), os.path.join(folder, f".{os.getpid()}.{number}")
+                )
+            os.rmdir(path)
 
 
 def _landlock(readable: list[str], devices: list[str]) -> None:

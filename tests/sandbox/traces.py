@@ -1,0 +1,101 @@
+"""What code could leave behind: processes, descriptors, files, memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from verl_stare.sandbox import Pool
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Attributes:
+    processes: of this process and all that it has started, by number.
+    descriptors: that this process has open.
+    files: in the folders where code might leave some.
+    resident: bytes, of all those processes.
+    """
+
+    processes: frozenset[int]
+    descriptors: int
+    files: frozenset[str]
+    resident: int
+
+
+def descendants(pid: int) -> set[int]:
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+        parents.setdefault(parent, []).append(int(stat.parent.name))
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        for child in parents.get(waiting.pop(), []):
+            found.add(child)
+            waiting.append(child)
+    return found
+
+
+def resident(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def strays() -> set[int]:
+    """Processes of the sandbox that nobody waits for: a jail's program, whose parent is init."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            program = (folder / "cmdline").read_bytes()
+        except (OSError, IndexError):
+            continue
+        if parent == 1 and b"verl_stare.sandbox.zygote" in program:
+            found.add(int(folder.name))
+    return found
+
+
+def now() -> Traces:
+    mine = os.getpid()
+    processes = descendants(mine)
+    return Traces(
+        frozenset(processes),
+        len(os.listdir("/proc/self/fd")),
+        frozenset(
+            str(path)
+            for folder in ("/tmp", "/dev/shm", "/var/tmp", "/")
+            for path in Path(folder).glob("*leak*")
+        ),
+        sum(map(resident, [mine, *processes])),
+    )
+
+
+def at_rest() -> Traces:
+    """The traces once two looks in a row find the same processes: a jail forks ahead of calls."""
+    last = now()
+    while True:
+        time.sleep(0.03)
+        found = now()
+        if found.processes == last.processes:
+            return found
+        last = found
+
+
+def settled(pool: Pool, before: Traces, within: float = 5.0) -> Traces:
+    """The traces once what was started has had time to end."""
+    deadline = time.monotonic() + within
+    while True:
+        after = now()
+        quiet = len(after.processes) <= len(before.processes)
+        if (quiet and after.descriptors <= before.descriptors) or time.monotonic() > deadline:
+            return after
+        time.sleep(0.02)
