@@ -36,6 +36,27 @@ exit codes:
 """
 
 
+SANDBOX = """\
+The sandbox runs the Python that a model writes. `check` prints what this machine has of each layer,
+lets a canary try to get out of each tier, and names the tier that training would use:
+
+  bwrap      namespaces of its own (bubblewrap), system call filter, limits
+  landlock   for containers without namespaces: file access by Landlock, filter, limits
+  none       filter and limits alone; only if asked for by name
+"""
+
+SANDBOX_EXAMPLES = """\
+examples:
+  verl-stare sandbox check
+  verl-stare sandbox check --tier bwrap
+
+exit codes:
+  0   the wanted tier holds here
+  1   it does not: each line says why
+  2   wrong usage
+"""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand, and return its exit code.
 
@@ -64,7 +85,34 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_doctor_options(doctor)
     doctor.set_defaults(run=_doctor)
+    sandbox = commands.add_parser(
+        "sandbox",
+        help="the sandbox for Python that a model writes",
+        description=SANDBOX,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = sandbox.add_subparsers(metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check",
+        help="which tier holds on this machine, and why",
+        description=SANDBOX,
+        epilog=SANDBOX_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    check.add_argument(
+        "--tier",
+        choices=("auto", "bwrap", "landlock", "none"),
+        default="auto",
+        help="the one that must hold (default: auto, bwrap or else landlock)",
+    )
+    check.set_defaults(run=_check_sandbox)
     return parser
+
+
+def _check_sandbox(arguments: argparse.Namespace) -> int:
+    from verl_stare.sandbox import check
+
+    return check.run(arguments.tier)
 
 
 def _add_doctor_options(parser: argparse.ArgumentParser) -> None:

@@ -99,3 +99,10 @@ def settled(pool: Pool, before: Traces, within: float = 5.0) -> Traces:
         if (quiet and after.descriptors <= before.descriptors) or time.monotonic() > deadline:
             return after
         time.sleep(0.02)
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -66,6 +66,7 @@ def build(tier: str, limits: Limits, preload: list[str]) -> Jail:
     environment = {**_ENVIRONMENT, **passed_on}
     settings: dict[str, Any] = {
         "preload": preload,
+        "paths": _package_folders(),
         "workdir": "/",
         "writable": [],
         "readable": None,
@@ -85,7 +86,7 @@ def build(tier: str, limits: Limits, preload: list[str]) -> Jail:
 def readable() -> list[str]:
     """What the interpreter needs of this machine: itself, its packages, and the system's libraries."""
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    prefixes |= {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")}
+    prefixes |= {sysconfig.get_path("stdlib"), *_package_folders()}
     prefixes.add(os.path.realpath(sys.executable))
     paths = [path for path in (*_SYSTEM, *sorted(prefixes)) if os.path.exists(path)]
     if any(Path(path).resolve() == Path("/") for path in paths):
@@ -95,6 +96,13 @@ def readable() -> list[str]:
         if not any(Path(path).is_relative_to(other) for other in kept):
             kept.append(path)
     return kept
+
+
+def _package_folders() -> list[str]:
+    """Where packages are looked for, those of PYTHONPATH too, which an isolated interpreter ignores."""
+    folders = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    folders |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
+    return sorted(path for path in folders if os.path.isdir(path))
 
 
 def find_bubblewrap() -> str:

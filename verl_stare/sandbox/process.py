@@ -50,7 +50,8 @@ class Ended:
     Attributes:
         status: of wait(2); None if a session's cell came to its end and its process lives.
         exit_code: of such a cell.
-        stopped: why it was ended from outside: `wall`, `output`, or None.
+        stopped: why it was ended from outside: `wall`, `output`, `session` (it ended, or broke the
+            rules of a session), or None.
         dropped: bytes of output that were read and not kept.
     """
 
@@ -166,7 +167,9 @@ class Zygote:
                         _drain(sinks, limits.output, ended)
                         ended.wall_s = time.monotonic() - started
                         return
+                    # It has ended, or tampers with its session.
                     poller.unregister(descriptor)
+                    ended.stopped = ended.stopped or "session"
                 elif not _read(descriptor, sinks[descriptor], limits.output, ended):
                     poller.unregister(descriptor)
                     del sinks[descriptor]
@@ -195,7 +198,8 @@ class Zygote:
 
     @staticmethod
     def _cell_ended(cells: socket.socket, ended: Ended) -> bool:
-        """Read what a session's process says, which is not to be trusted; False if it has ended."""
+        """Read what a session's process says, which is not to be trusted; False if it says nothing
+        that it should."""
         try:
             message = cells.recv(PACKET)
             done = json.loads(message) if message else {}

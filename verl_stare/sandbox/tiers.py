@@ -15,7 +15,7 @@ from verl_stare.sandbox.syscalls import FilterUnavailable
 AUTO = "auto"
 CHOICES = (AUTO, *jail.TIERS)
 # Best first. `none` is never chosen for you.
-_AUTOMATIC = ("bwrap", "landlock")
+AUTOMATIC = ("bwrap", "landlock")
 
 
 class SandboxUnavailable(RuntimeError):
@@ -65,7 +65,7 @@ def choose(wanted: str = AUTO, limits: Limits | None = None) -> tuple[str, list[
     if wanted not in CHOICES:
         raise ValueError(f"sandbox tier={wanted!r}: allowed are {', '.join(CHOICES)}")
     tried = []
-    for tier in _AUTOMATIC if wanted == AUTO else (wanted,):
+    for tier in AUTOMATIC if wanted == AUTO else (wanted,):
         tried.append(probe(tier, limits))
         if tried[-1].holds:
             return tier, tried

@@ -61,6 +61,7 @@ def main(descriptor: int) -> None:
     """Serve the control socket of that number until it ends."""
     control = socket.socket(fileno=descriptor)
     settings = json.loads(control.recv(PACKET))
+    sys.path += [path for path in settings["paths"] if path not in sys.path]
     for name in settings["preload"]:
         importlib.import_module(name)
     os.umask(0o077)

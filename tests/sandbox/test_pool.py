@@ -1,0 +1,279 @@
+"""Many calls at once: each has its own answer, and a jail that is lost takes no other call along."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox import traces
+from tests.sandbox.cases import ATTACKS, LISTED
+from tests.sandbox.conftest import LIMITS
+from verl_stare import sandbox
+from verl_stare.sandbox import Limits, Pool
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_mixed_calls_at_once(pool: Pool) -> None:
+    """A tenth is hostile; each gets its own answer, and the first jails serve to the end."""
+    quick = [
+        "fork bomb",
+        "subprocess",
+        "memory bomb",
+        "host files",
+        "os._exit",
+        "segmentation fault",
+    ]
+    hostile = [*(LISTED[name] for name in quick), ATTACKS["limits raised"]]
+    draw = random.Random(5)
+    jobs = [draw.choice(hostile) if number % 10 == 0 else number for number in range(120)]
+
+    async def ask(job: object) -> None:
+        if isinstance(job, int):
+            result = await pool.arun(f"print({job})\n{job} * 2")
+            assert result.stdout == f"{job}\n{job * 2}\n"
+            assert result.stderr == ""
+        else:
+            result = await pool.arun(job.code)
+            assert result.status in job.status.split("|")
+            assert any(says in result.text() for says in job.expected(pool.tier))
+
+    async def ask_all() -> None:
+        await asyncio.gather(*map(ask, jobs))
+
+    pool.run("pass")
+    before = traces.at_rest()
+    asyncio.run(ask_all())
+    after = traces.settled(pool, before)
+    # All places were used; none has more than a jail's processes.
+    assert len(pool.pids()) == pool.size
+    most = pool.size * (4 if pool.tier == "bwrap" else 2)
+    assert len(after.processes) - len(before.processes) <= most
+
+
+def test_no_more_at_once_than_places(pool: Pool) -> None:
+    started = time.monotonic()
+    threads = [
+        threading.Thread(target=pool.run, args=("import time\ntime.sleep(0.3)",)) for _ in range(4)
+    ]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    # Two places: at least two rounds.
+    assert time.monotonic() - started >= 0.6
+
+
+def test_waiting_is_not_counted(pool: Pool) -> None:
+    limits = Limits(cpu_s=1, wall_s=1.5)
+    results = []
+    threads = [
+        threading.Thread(
+            target=lambda: results.append(pool.run("import time\ntime.sleep(1)", limits))
+        )
+        for _ in range(6)
+    ]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert [result.status for result in results] == ["ok"] * 6
+
+
+def test_a_killed_jail_is_replaced(pool: Pool) -> None:
+    assert pool.run("1").ok
+    for pid in pool.pids():
+        os.kill(pid, signal.SIGKILL)
+    result = pool.run("2")
+    assert (result.text(), result.status) == ("2", "ok")
+
+
+def test_a_jail_killed_in_a_call_hurts_no_sibling(pool: Pool) -> None:
+    """The call is made again in another jail; the one beside it goes on."""
+    results: dict[str, sandbox.ExecutionResult] = {}
+
+    def ask(name: str) -> None:
+        results[name] = pool.run(f"import time\nprint({name!r})\ntime.sleep(1.5)\nprint('end')")
+
+    pool.run("pass")
+    threads = [threading.Thread(target=ask, args=(name,)) for name in ("one", "other")]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.7)
+    os.kill(pool.pids()[0], signal.SIGKILL)
+    for thread in threads:
+        thread.join()
+    assert results["one"].stdout == "one\nend\n"
+    assert results["other"].stdout == "other\nend\n"
+    assert sorted(result.attempts for result in results.values()) == [1, 2]
+
+
+def test_a_jail_that_cannot_be_built_is_a_failure_of_the_sandbox(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pid in pool.pids():
+        os.kill(pid, signal.SIGKILL)
+    time.sleep(0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/nonexistent/python")
+        result = pool.run("1")
+    assert result.status == "infrastructure"
+    assert result.attempts == 2
+    assert result.text().startswith("[the sandbox failed: ")
+    assert pool.run("1").ok
+
+
+def test_code_is_not_seen_by_the_next_call(pool: Pool) -> None:
+    for _ in range(pool.size + 1):
+        pool.run(
+            "import builtins, sys, math\nbuiltins.secret = 1\nsys.secret = 1\nmath.pi = 3\nx = 1"
+        )
+    result = pool.run(
+        "import builtins, sys, math\n[hasattr(builtins, 'secret'), hasattr(sys, 'secret'), math.pi, 'x' in globals()]"
+    )
+    assert result.stdout == "[False, False, 3.141592653589793, False]\n"
+
+
+def test_random_numbers_differ_from_call_to_call(pool: Pool) -> None:
+    code = "import random, numpy as np\nprint(random.random(), np.random.rand())"
+    drawn = [number for _ in range(4) for number in pool.run(code).stdout.split()]
+    assert len(set(drawn)) == 8
+
+
+def test_source_that_is_too_long(pool: Pool) -> None:
+    result = pool.run("#" * 2_000, Limits(source=1024))
+    assert result.status == "error"
+    assert result.text() == "[the code has 2000 bytes, and at most 1024 are allowed]"
+    assert pool.run("#" * (1 << 20)).ok
+
+
+def test_output_up_to_the_limit_is_whole(pool: Pool) -> None:
+    limits = Limits(output=1 << 20)
+    result = pool.run(
+        f"import sys\nsys.stdout.write('x' * {(1 << 20) - 6}); print('end', end='')", limits
+    )
+    assert result.status == "ok"
+    assert result.stdout.endswith("xend")
+    result = pool.run(f"print('x' * {2 << 20})", limits)
+    assert result.status == "output"
+    assert result.stdout == "x" * (1 << 20)
+    assert 0 < result.truncated <= 1 << 20
+
+
+def test_a_session_keeps_its_variables(pool: Pool) -> None:
+    with pool.session() as session, pool.session() as other:
+        assert session.run("x = 1").text() == "[no output; use print()]"
+        assert other.run("x = 5").ok
+        assert session.run("x += 1\nx").text() == "2"
+        assert session.run("1 / 0").status == "error"
+        assert session.run("x").text() == "2"
+        assert other.run("x").text() == "5"
+    assert "NameError" in pool.run("x").text()
+
+
+def test_a_session_starts_anew_after_its_process_has_ended(pool: Pool) -> None:
+    with pool.session() as session:
+        session.run("x = 1")
+        result = session.run("print('a')\nwhile True: pass")
+        assert result.stdout == "a\n"
+        assert result.status == "timeout"
+        assert result.reason.endswith("; the variables of the session are gone]")
+        assert "NameError" in session.run("x").text()
+        assert session.run("import os\nos._exit(3)").exit_code == 3
+        assert session.run("x = 2\nx").text() == "2"
+
+
+def test_each_cell_of_a_session_has_its_own_seconds(pool: Pool) -> None:
+    burn = "import time\nend = time.process_time() + 0.8\nwhile time.process_time() < end: pass"
+    with pool.session(Limits(cpu_s=1, wall_s=10)) as session:
+        assert [session.run(burn).status for _ in range(4)] == ["ok"] * 4
+
+
+def test_a_session_that_lies_about_its_end_is_not_believed_further(pool: Pool) -> None:
+    forged = "import os\nfor n in range(3, 9):\n  try: os.write(n, {!r})\n  except OSError: pass"
+    for lie in (b"nonsense", b'{"exit_code": []}', b"[" * 9_999, b'{"exit_code": 0, "cpu_s": "x"}'):
+        with pool.session() as session:
+            session.run(forged.format(lie) + "\nprint('after')")
+        assert pool.run("2").text() == "2"
+
+
+def test_a_closed_pool_has_no_process(pool: Pool) -> None:
+    before = traces.at_rest()
+    with Pool(1, tier=pool.tier, limits=LIMITS) as made:
+        made.run("1")
+        assert len(traces.now().processes) > len(before.processes)
+    assert len(traces.settled(made, before).processes) <= len(before.processes)
+    with pytest.raises(RuntimeError, match="closed"):
+        made.run("1")
+
+
+def test_a_forked_process_makes_its_own(pool: Pool) -> None:
+    pool.run("1")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            pool.run("1")
+        except RuntimeError:
+            with Pool(1, tier=pool.tier, limits=LIMITS) as made:
+                code = 0 if made.run("1 + 1").text() == "2" else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert pool.run("3").text() == "3"
+
+
+TRAINER = """
+import os, sys, threading, time
+from verl_stare.sandbox import Limits, Pool
+pool = Pool(2, tier=sys.argv[1], limits=Limits())
+for code in ("while True: pass", "import time; time.sleep(99)"):
+    # From threads that end before the process does.
+    threading.Thread(target=pool.run, args=(code,), daemon=True).start()
+while len(pool.pids()) < 2:
+    time.sleep(0.05)
+time.sleep(0.7)
+print(os.getpid(), flush=True)
+time.sleep(99)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_outlives_the_trainer(pool: Pool, how: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", TRAINER, pool.tier],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    started = traces.descendants(process.pid)
+    assert len(started) >= 4
+    process.send_signal(how)
+    process.wait(20)
+    process.stdout.close()
+    deadline = time.monotonic() + 5
+    while any(traces.running(pid) for pid in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in started if traces.running(pid)]
+
+
+def test_threads_that_end_leave_the_jails(pool: Pool) -> None:
+    """A jail lives as long as the process, not as the thread that built it."""
+    with Pool(1, tier=pool.tier, limits=LIMITS) as made:
+        thread = threading.Thread(target=made.run, args=("1",))
+        thread.start()
+        thread.join()
+        [pid] = made.pids()
+        time.sleep(0.3)
+        assert made.run("2").text() == "2"
+        assert made.pids() == [pid]
+
+
+def test_the_default_pool() -> None:
+    assert sandbox.run("1 + 1").text() == "2"
