@@ -40,15 +40,19 @@ def failure(message: str, attempts: int = 1) -> ExecutionResult:
     )
 
 
+def signal_name(number: int) -> str:
+    """Such as SIGKILL."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def _ending(ended: Ended) -> tuple[int | None, str | None]:
     if ended.status is None:
         return ended.exit_code, None
     if os.WIFSIGNALED(ended.status):
-        number = os.WTERMSIG(ended.status)
-        try:
-            return None, signal.Signals(number).name
-        except ValueError:
-            return None, f"signal {number}"
+        return None, signal_name(os.WTERMSIG(ended.status))
     return os.WEXITSTATUS(ended.status), None
 
 
@@ -72,3 +76,12 @@ def _status(
         told = exit_code == 1 and ended.stderr
         return "error", "" if told else f"[exited with code {exit_code}]"
     return "ok", ""
+
+
+def encoded(code: str, limits: Limits) -> tuple[bytes, ExecutionResult | None]:
+    """The source in bytes; or the result, if it is too long to be run."""
+    source = code.encode("utf-8", "surrogatepass")
+    if len(source) <= limits.source:
+        return source, None
+    reason = f"[the code has {len(source)} bytes, and at most {limits.source} are allowed]"
+    return b"", ExecutionResult("", "", "error", reason)

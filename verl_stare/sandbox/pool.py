@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from verl_stare.sandbox import jail, tiers
 from verl_stare.sandbox.limits import Limits
-from verl_stare.sandbox.outcome import failure, outcome
+from verl_stare.sandbox.outcome import encoded, failure, outcome
 from verl_stare.sandbox.process import Session, Zygote, ZygoteDied
 from verl_stare.sandbox.result import ExecutionResult
 
@@ -73,7 +73,7 @@ class Pool:
             limits: instead of the pool's; of workdir the pool's hold.
         """
         limits = limits or self.limits
-        source, refused = _encoded(code, limits)
+        source, refused = encoded(code, limits)
         if refused is not None:
             return refused
         message = ""
@@ -175,7 +175,7 @@ class PoolSession:
 
     def run(self, code: str) -> ExecutionResult:
         """Run a cell, and wait for it."""
-        source, refused = _encoded(code, self._limits)
+        source, refused = encoded(code, self._limits)
         if refused is not None:
             return refused
         with self._lock:
@@ -219,14 +219,6 @@ class PoolSession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _encoded(code: str, limits: Limits) -> tuple[bytes, ExecutionResult | None]:
-    source = code.encode("utf-8", "surrogatepass")
-    if len(source) <= limits.source:
-        return source, None
-    reason = f"[the code has {len(source)} bytes, and at most {limits.source} are allowed]"
-    return b"", ExecutionResult("", "", "error", reason)
 
 
 def installed(modules: Sequence[str]) -> list[str]:
