@@ -27,11 +27,14 @@ def install() -> None:
         (seams.LOSSES, _hand_over_the_decision),
     ):
         wrapt.register_post_import_hook(_if_intact(extend), name)
+    wrapt.register_post_import_hook(_if_intact(_register_loop, seams.TOOLS), seams.TOOL_LOOP)
 
 
-def _if_intact(extend: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+def _if_intact(
+    extend: Callable[[ModuleType], None], part: str = seams.STARE
+) -> Callable[[ModuleType], None]:
     def hook(module: ModuleType) -> None:
-        if seams.intact(module):
+        if seams.intact(module, part):
             extend(module)
 
     return hook
@@ -103,6 +106,10 @@ def _extend_trainers(module: ModuleType) -> None:
 
     _replace(module, "get_trainer_cls", lambda original: lambda name: extended(original(name)))
     _replace(module, "compute_advantage_for_multi_trajectories", advantages.followed_up)
+
+
+def _register_loop(module: ModuleType) -> None:
+    import verl_stare.bridge.agent_loop  # noqa: F401 (registers itself)
 
 
 def _hand_over_the_decision(module: ModuleType) -> None:

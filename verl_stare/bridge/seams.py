@@ -29,6 +29,9 @@ PPO_UTILS = "verl.trainer.ppo.utils"
 CORE_ALGOS = "verl.trainer.ppo.core_algos"
 TRAINER_BASE = "verl.trainer.ppo.v1.trainer_base"
 LOSSES = "verl.workers.utils.losses"
+TOOL_PARSER = "verl.experimental.agent_loop.tool_parser"
+TOOL_LOOP = "verl.experimental.agent_loop.tool_agent_loop"
+TOOLS = "its agent loop for tools"
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,14 @@ class Seam:
         module, name: where it is.
         parameters: its first ones, in order.
         use: what for.
+        part: of this package that rests on it.
     """
 
     module: str
     name: str
     parameters: tuple[str, ...]
     use: str
+    part: str = STARE
 
 
 _SELF = ("self",)
@@ -82,6 +87,48 @@ SEAMS = (
         "ppo_loss",
         ("config", "model_output", "data"),
         "hand the decision to loss_mode=stare",
+    ),
+    Seam(
+        TRAINER_BASE,
+        "PPOTrainer._compute_metrics",
+        (*_SELF, "batch", "metrics", "timing_raw"),
+        "log what the tools' calls came to",
+        TOOLS,
+    ),
+    Seam(
+        TOOL_LOOP,
+        "ToolAgentLoop.run",
+        (*_SELF, "sampling_params", "priority"),
+        "release a tool's instance with its trajectory",
+        TOOLS,
+    ),
+    Seam(
+        TOOL_LOOP,
+        "ToolAgentLoop._call_tool",
+        (*_SELF, "tool_call", "tools_kwargs", "agent_data"),
+        "answer every call",
+        TOOLS,
+    ),
+    Seam(
+        TOOL_LOOP,
+        "ToolAgentLoop._handle_generating_state",
+        (*_SELF, "agent_data", "sampling_params", "ignore_termination"),
+        "end on the limit of turns with a message",
+        TOOLS,
+    ),
+    Seam(
+        TOOL_LOOP,
+        "ToolAgentLoop._build_assistant_message",
+        (*_SELF, "content", "agent_data"),
+        "end on the limit of turns with a message",
+        TOOLS,
+    ),
+    Seam(
+        TOOL_LOOP,
+        "ToolAgentLoop.ct_merge_context_msg",
+        (*_SELF, "previous_messages", "updated_messages", "runtime_token_ids", "response_mask"),
+        "append messages that the model did not write",
+        TOOLS,
     ),
 )
 
@@ -123,10 +170,15 @@ def has(module: ModuleType, name: str, parameters: tuple[str, ...] = (), part: s
     return problem is None
 
 
-def intact(module: ModuleType) -> bool:
-    """Whether all of a module's seams are as expected; reports those that are not."""
-    expected = [has(module, s.name, s.parameters) for s in SEAMS if s.module == module.__name__]
-    return all(expected)
+def intact(module: ModuleType, part: str = STARE) -> bool:
+    """Whether all of a module's seams are as expected by a part; reports those that are not."""
+    return all(
+        [
+            has(module, s.name, s.parameters, s.part)
+            for s in SEAMS
+            if s.module == module.__name__ and s.part == part
+        ]
+    )
 
 
 def problems() -> list[tuple[str, str]]:
@@ -140,7 +192,7 @@ def check() -> None:
     Raises:
         ConfigError: some seam is not as expected.
     """
-    for name in dict.fromkeys(seam.module for seam in SEAMS):
+    for name in dict.fromkeys(seam.module for seam in SEAMS if seam.part == STARE):
         try:
             importlib.import_module(name)
         except ImportError as error:

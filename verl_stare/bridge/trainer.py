@@ -18,6 +18,7 @@ from verl_stare.algo import ControllerState, Decision, decide, weighted_advantag
 from verl_stare.algo.controller import acting_signs
 from verl_stare.bridge import advantages, loss, request, seams, state
 from verl_stare.metrics import compute_metrics
+from verl_stare.sandbox.tally import TALLY, tool_metrics
 
 logger = logging.getLogger("verl_stare")
 
@@ -97,6 +98,12 @@ class StareMixin:
             self._stare_state, self._stare_decision = after, None
         return super()._update_actor(batch, metrics)  # pyright: ignore
 
+    def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        result = super()._compute_metrics(batch, metrics, *args, **kwargs)  # pyright: ignore
+        if self.config.actor_rollout_ref.rollout.multi_turn.get("tool_config_path"):
+            metrics.update(tool_metrics(_fetch_tallies(batch)))
+        return result
+
     def _save_checkpoint(self) -> Any:
         # Before verl's own, whose last act is to name this step as the one to resume from.
         if self._stare is not None:
@@ -117,6 +124,18 @@ class StareMixin:
         if trainer.resume_mode == "resume_path":
             return Path(os.getcwd(), trainer.resume_from_path)
         return Path(os.getcwd(), trainer.default_local_dir, f"global_step_{self.global_steps}")
+
+
+def _fetch_tallies(batch: Any) -> list[dict[str, float]]:
+    """What the calls of each trajectory came to, of those of our agent loop."""
+    keys = [
+        key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding")
+    ]
+    data = tq.kv_batch_get(
+        keys=keys, partition_id=batch.partition_id, select_fields=["extra_fields"]
+    )
+    rows = data["extra_fields"].tolist() if "extra_fields" in data else []
+    return [row[TALLY] for row in rows if isinstance(row, dict) and TALLY in row]
 
 
 def _fetch_entropy(batch: Any) -> Any:

@@ -19,6 +19,7 @@ from verl_stare.sandbox.result import ExecutionResult
 
 PRELOAD = ("numpy", "numpy.random", "sympy")
 _ATTEMPTS = 2
+_MOST_SESSIONS = 4096
 
 
 class Pool:
@@ -58,6 +59,10 @@ class Pool:
         self._all: set[Zygote] = set()
         self._places = threading.BoundedSemaphore(self.size)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="sandbox")
+        # Sessions that wait for a place must not hold up those that have one.
+        self._session_threads = ThreadPoolExecutor(
+            _MOST_SESSIONS, thread_name_prefix="sandbox-session"
+        )
         self._owner = os.getpid()
         self._closed = False
         _pools.add(self)
@@ -151,7 +156,8 @@ class Pool:
             self._all = set()
         for zygote in zygotes:
             zygote.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._session_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def __enter__(self) -> Pool:
         return self
@@ -194,7 +200,12 @@ class PoolSession:
     async def arun(self, code: str) -> ExecutionResult:
         """`run`, for an event loop."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool._threads, self.run, code)
+        return await loop.run_in_executor(self._pool._session_threads, self.run, code)
+
+    async def aclose(self) -> None:
+        """`close`, for an event loop."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._pool._session_threads, self.close)
 
     def close(self) -> None:
         """End the process; the jail is the pool's again."""

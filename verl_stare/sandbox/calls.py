@@ -1,0 +1,151 @@
+"""Tool calls in the text of a model, read as it meant them: `<tool_call>{"name", "arguments"}</tool_call>`.
+
+A model that learns to call a tool writes calls that are no strict JSON: a line break in a string, a code
+fence around the call, arguments that are JSON in a string. What can be understood is; what cannot becomes a
+call with an error, which is the tool's answer, so that the model can do better. None is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+START, END = "<tool_call>", "</tool_call>"
+FORM = START + '{"name": NAME, "arguments": {...}}' + END
+# Line breaks and tabs in strings are what they look like.
+_DECODER = json.JSONDecoder(strict=False)
+_FENCE = re.compile(r"\s*(?:```[a-zA-Z]*\s*)?")
+_AFTER = re.compile(r"\s*(?:```)?\s*")
+_CODE_FENCE = re.compile(r"\A\s*```[a-zA-Z0-9]*[ \t]*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call that a model wrote.
+
+    Attributes:
+        name: of the tool; empty if there is none.
+        arguments: by name.
+        error: why it cannot be made; empty if it can.
+    """
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+def read_tool_calls(text: str) -> tuple[str, list[ToolCall]]:
+    """The text without its calls, and the calls in their order. Linear in the length of the text.
+
+    A call ends where its JSON does, whatever is in its strings; one that is no JSON ends at the
+    next closing tag. One that is cut off at the end of the text counts if its JSON is whole.
+    """
+    content: list[str] = []
+    calls: list[ToolCall] = []
+    place = 0
+    while (start := text.find(START, place)) >= 0:
+        content.append(text[place:start])
+        call, place = _read(text, start + len(START))
+        calls.append(call)
+    content.append(text[place:])
+    return "".join(content), calls
+
+
+def _read(text: str, start: int) -> tuple[ToolCall, int]:
+    """The call whose opening tag ends at `start`, and where the text goes on."""
+    fence = _FENCE.match(text, start)
+    begin = fence.end() if fence else start
+    try:
+        written, end = _DECODER.raw_decode(text, begin)
+    except (ValueError, RecursionError) as error:
+        closing = text.find(END, start)
+        end = len(text) if closing < 0 else closing + len(END)
+        return ToolCall("", error=_explain(error, text, begin)), end
+    after = _AFTER.match(text, end)
+    end = after.end() if after else end
+    if text.startswith(END, end):
+        return _call(written), end + len(END)
+    closing, following = text.find(END, end), text.find(START, end)
+    if closing < 0 or 0 <= following < closing:
+        # Never closed; what follows is another call, or the rest of the text.
+        return _call(written), end
+    if text[end:closing].strip():
+        return ToolCall("", error=f"there is more than one JSON object in a call; {_HOW}"), (
+            closing + len(END)
+        )
+    return _call(written), closing + len(END)
+
+
+_HOW = f"write {FORM}"
+
+
+def _call(written: Any) -> ToolCall:
+    if not isinstance(written, dict):
+        return ToolCall("", error=f"a call is a JSON object; {_HOW}")
+    name = written.get("name")
+    if not isinstance(name, str) or not name:
+        return ToolCall("", error=f'a call needs a "name"; {_HOW}')
+    arguments = written.get("arguments", written.get("parameters"))
+    if isinstance(arguments, str):
+        try:
+            arguments = _DECODER.decode(arguments)
+        except (ValueError, RecursionError) as error:
+            return ToolCall(name, error=f'"arguments" is no JSON object ({error}); {_HOW}')
+    if arguments is None:
+        return ToolCall(name, error=f'a call needs "arguments"; {_HOW}')
+    if not isinstance(arguments, dict):
+        return ToolCall(name, error=f'"arguments" is a JSON object; {_HOW}')
+    return ToolCall(name, arguments)
+
+
+def _explain(error: ValueError | RecursionError, text: str, begin: int) -> str:
+    if not isinstance(error, json.JSONDecodeError):
+        return f"the call is no JSON that can be read; {_HOW}"
+    near = text[max(begin, error.pos - 20) : error.pos + 20].replace("\n", "\\n")
+    return f"the call is no JSON: {error.msg} near {near!r}; {_HOW}"
+
+
+def without_fence(code: str) -> str:
+    """The code in a code fence, if all of it is in one."""
+    fenced = _CODE_FENCE.fullmatch(code)
+    return fenced[1] if fenced else code
+
+
+def neutral(text: str, specials: frozenset[str]) -> str:
+    """A text in which nothing reads as a special token, or as a tag of the conversation.
+
+    A model's code can print `<|im_end|>` and forge a turn. A space after its first character takes
+    such a string apart, whatever the tokenizer. Lone surrogates, which no tokenizer takes, become
+    U+FFFD.
+
+    Args:
+        text: of a tool.
+        specials: the tokenizer's special and added tokens, and tags; single characters and blanks
+            are left alone.
+    """
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    dangerous = [special for special in specials if len(special) > 1 and special.strip()]
+    if not dangerous:
+        return text
+    # Longest first, since one may begin another.
+    pattern = "|".join(map(re.escape, sorted(dangerous, key=len, reverse=True)))
+    return re.sub(pattern, lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+
+def shortened(text: str, limit: int, side: str = "middle") -> str:
+    """At most `limit` characters of a text, and how many were left out.
+
+    Args:
+        side: where: `left`, `middle` or `right`.
+    """
+    if len(text) <= limit:
+        return text
+    note = f"...({len(text) - limit} characters left out)..."
+    if side == "left":
+        return note + text[len(text) - limit :]
+    if side == "right":
+        return text[:limit] + note
+    head = limit // 2
+    return text[:head] + note + text[len(text) - (limit - head) :]
