@@ -36,7 +36,19 @@ TOKENS = sorted(
     {token.strip() for line in PIECES.split("\n") for token in line.split(" | ") if token.strip()}
     | {" ", "  ", "\t\n", " -", "- ", "1 ", "a ", "1 a ", r"\text{a} ", r"\text{ a "}
 )
-STARTS = ("", "5", "5 ", r"5 \text{a}", "x=", "answer:", "(A) ")
+STARTS = (
+    "",
+    "5",
+    "5 ",
+    r"5 \text{a}",
+    "x=",
+    "answer:",
+    "(A) ",
+    "final answer\n",
+    r"x\ne ",
+    "]",
+    "\\langle,",
+)
 TAILS = ("", "!", "\n!", "}")
 
 
@@ -61,7 +73,11 @@ def _bare(text: str) -> object:
 
 
 def _letters(text: str) -> object:
-    return same_letters(text, "A")
+    return same_letters(text, "AC")
+
+
+def _without(text: str) -> object:
+    return without([rf"\mathbb{{R}}\setminus\{{{text}\}}"]), without([text])
 
 
 def _read(text: str) -> object:
@@ -84,7 +100,7 @@ def _read(text: str) -> object:
         (_read, 500),
         (is_name, 500),
         (as_interval, 500),
-        (without, 500),
+        (_without, 500),
         (split_unit, 400),
         (_bare, 400),
         (read_number, 400),

@@ -21,7 +21,7 @@ from math_verify import verify
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
-from verl_stare.rewards.numbers import read_number
+from verl_stare.rewards.numbers import Number, read_number
 
 # Of sympy, whose types say little.
 Expr: TypeAlias = Any
@@ -61,7 +61,13 @@ _DECIMAL = re.compile(r"\d\.\d|\.\d")
 _UNFINISHED = re.compile(
     r"^\s*(?:[*/^]|\\(?:cdot|times|div)(?![a-zA-Z]))|(?:[-+*/^=_]|\\(?:cdot|times|div|pm))\s*$"
 )
-_ONE_SIDED = re.compile(r"\\to[^{}]*\^ ?\{? ?[-+]")
+_ONE_SIDED = re.compile(r"\\to[^{}]*[\^0-9] ?\{? ?[-+] ?\}")
+_NOT_READ = re.compile(r"\| ?_|\\(?:max|min|sup|inf|argmax|argmin)(?![a-zA-Z])")
+_POWER_T = re.compile(r"\^ ?\{? ?T(?![a-zA-Z])")
+_T = re.compile(r"\\[a-zA-Z]+|_ ?\{[^{}]*\}|_ ?T|T")
+_DECIMAL_NUMBER = re.compile(
+    r"(?<![\d.,_{])(\d*)\.(\d+)(?![\d.]|\s*\\ldots)|(?<=[^_]\{)(\d*)\.(\d+)(?![\d.])"
+)
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-zA-Z])")
 _WARM_UP = [
     (r"\frac{x+2}{7}", r"\frac{x}{7}+\frac{2}{7}"),
@@ -97,7 +103,7 @@ def _equal(one: str, other: str) -> bool:
                 exact = _value(value)
                 if not exact.is_real:
                     return False
-                if _is_decimal(value) and _DECIMAL.search(other if text is one else one):
+                if _DECIMAL.search(other if text is one else one) and _written_out(exact, decimal):
                     return _same(_value(number), exact)
                 return decimal.stands_for(_fraction(exact)) or _same(_value(number), exact)
         return _same_formula(first, second)
@@ -125,6 +131,16 @@ def _read(text: str) -> Expr:
     if _TRIGONOMETRY.search(text):
         text = re.sub(r"(\d+(?:\.\d+)?)\s*°", r"(\1\\cdot \\frac{\\pi}{180})", text)
     text = re.sub(r"\^ ?([-+]) ?(?=\})", r"^{\1}", text)
+    if _NOT_READ.search(text):
+        raise ValueError(f"{text}: the parser would leave a part out")
+    one_sided = _ONE_SIDED.search(text) is not None
+    if one_sided and text.count("\\lim") > 1:
+        raise ValueError(f"{text}: limits from one side and others")
+    if _POWER_T.search(text):
+        # As it leaves out the power T, which could be a transpose.
+        text = _T.sub(lambda found: found[0] if found[0] != "T" else "\\tau_{T}", text)
+    # Decimals are the fractions that they denote, in exponents too.
+    text = _DECIMAL_NUMBER.sub(_as_fraction, text)
     # "1/2 x" is half of x.
     text = re.sub(r"(?<![\d.])(\d+)/(\d+)(?![\d.])", r"\\frac{\1}{\2}", text)
     if re.search(r"[°%]|[\d)}\]]'", text):
@@ -144,7 +160,9 @@ def _read(text: str) -> Expr:
         for function in expression.atoms(AppliedUndef, sympy.Derivative)
     }
     expression = expression.xreplace({**floats, **named})
-    one_sided = _ONE_SIDED.search(text) is not None
+    unevaluated = (sympy.Limit, sympy.Sum, sympy.Product, sympy.Integral)
+    if named and expression.has(*unevaluated):
+        raise ValueError(f"{text}: of a function that is not known")
     expression = expression.replace(
         sympy.Limit, lambda *limit: _limit(*limit, one_sided=one_sided)
     ).replace(_is_real_root, _real_root)
@@ -160,9 +178,14 @@ def _read(text: str) -> Expr:
 
 def _limit(formula: Expr, variable: Expr, place: Expr, side: Expr, *, one_sided: bool) -> Expr:
     # Of a limit without a sign, which is from both sides, the parser says that it is from above.
-    if not one_sided and place.is_finite:
+    if not one_sided and place.is_infinite is not True:
         side = "+-"
     return sympy.limit(formula, variable, place, str(side))
+
+
+def _as_fraction(decimal: re.Match[str]) -> str:
+    whole, places = decimal[1] or decimal[3] or "", decimal[2] or decimal[4]
+    return rf"(\frac{{{whole}{places}}}{{{10 ** len(places)}}})"
 
 
 def _is_real_root(expression: Expr) -> bool:
@@ -186,15 +209,11 @@ def _value(expression: Expr) -> Expr:
     return sympy.N(expression, DIGITS)
 
 
-def _is_decimal(value: Expr) -> bool:
-    """Whether it can be written out in decimals, so that another decimal is another number."""
-    if not value.is_Rational:
-        return False
-    rest = int(value.q)
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    return rest == 1
+def _written_out(exact: Expr, decimal: Number) -> bool:
+    """Whether it takes hardly more digits to write a value out than a decimal has, so that another
+    decimal is another number, and none that stands for it."""
+    digits = re.sub(r"[eE].*|[-.]", "", str(sympy.N(exact, 40))).strip("0")
+    return len(digits) < decimal.digits + 2
 
 
 def _finite(value: Expr) -> bool:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+# What follows is no formula that goes on: not "(A) + 5", "(A)x", "(A)^2", "B.5" or "A:B".
 _CHOICE = re.compile(
-    r"(?:\\text\s*\{\s*)?(?:\(\s*([A-J])\s*\)|([A-J])[.:)])\s*\}?\s*(\S.*)", re.DOTALL
+    r"(?:\\text ?\{ ?)?(?:\( ?([A-J]) ?\)|([A-J])[.:)](?=[ }]))(?: ?\}| |(?=\d)) ?"
+    r"(?![+*/^=_]|- )(\S.*)",
+    re.DOTALL,
 )
 _LETTER = re.compile(r"\(?\s*(?:\\text\s*\{\s*)?\(?\s*([A-J])\s*[.)]?\s*\}?\s*\)?")
 _ANOTHER = re.compile(r"\(\s*[A-J]\s*\)|\b[A-J][.:)](?!\S)")
-_SEVERAL = re.compile(r"(?:\\text\s*\{\s*)?([A-J]{2,10})\s*\}?")
-_LISTED = re.compile(r"[A-J](?:(?:[,;] ?(?:and )?| and )[A-J])+")
+_SEVERAL = re.compile(r"[A-J]{2,10}")
+_WRAPPING = re.compile(r"\\text(?![a-zA-Z])|\\?[{}]|[()]")
+_BETWEEN = re.compile(r"[,;]|(?<![a-zA-Z])and(?![a-zA-Z])")
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,15 @@ def as_letter(text: str) -> str | None:
 
 
 def same_letters(one: str, other: str) -> bool:
-    """Whether `ACD` on one side is `A, C, D` on the other, in any order."""
-    for together, listed in ((one, other), (other, one)):
-        found = _SEVERAL.fullmatch(together)
-        if found is not None and _LISTED.fullmatch(listed):
-            return sorted(found[1]) == sorted(re.findall("[A-J]", listed))
-    return False
+    """Whether both are the same letters, in any order: `ACD` and `A, C, D`."""
+    first, second = _letters(one), _letters(other)
+    return first is not None and first == second
+
+
+def _letters(text: str) -> list[str] | None:
+    plain = _WRAPPING.sub("", text).strip()
+    if _SEVERAL.fullmatch(plain):
+        return sorted(plain)
+    parts = [part.strip() for part in _BETWEEN.split(plain)]
+    parts = [part for part in parts if part]
+    return sorted(parts) if len(parts) > 1 and all(map(_LETTER.fullmatch, parts)) else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from verl_stare.rewards.choices import as_choice, as_letter, same_letters
 from verl_stare.rewards.extract import LONGEST
-from verl_stare.rewards.intervals import as_interval, is_inequality, without
+from verl_stare.rewards.intervals import as_interval, as_range, is_inequality, without
 from verl_stare.rewards.latex import key, normalise, variables
 from verl_stare.rewards.structure import EMPTY, Equation, Group, Leaf, Node, is_name, read
 from verl_stare.rewards.values import Values, same_unit
@@ -144,10 +144,13 @@ class _Comparison:
         )
 
     def _leaves(self, one: Leaf, other: Leaf) -> bool:
-        if is_inequality(one.text) and is_inequality(other.text):
-            intervals = as_interval(one.text), as_interval(other.text)
-            if intervals[0] and intervals[1] and variables(one.text) == variables(other.text):
-                return self.nodes(read(intervals[0]), read(intervals[1]))
+        ranges = as_range(one.text), as_range(other.text)
+        if ranges[0] is not None and ranges[1] is not None:
+            return (
+                same_unit(one.unit, other.unit)
+                and key(ranges[0].variable) == key(ranges[1].variable)
+                and self.nodes(read(str(ranges[0])), read(str(ranges[1])))
+            )
         return self.values.same(one, other)
 
     def _groups(self, one: Node, other: Node) -> bool:
@@ -162,8 +165,12 @@ class _Comparison:
                 # The set that holds the empty set is not empty.
                 return False
             # An inequality and the interval, or intervals, that it describes.
-            if is_inequality(leaf.text) or (group.kind == "union" and without(leaf.text)):
-                interval = as_interval(leaf.text) or without(leaf.text)
+            union = without([leaf.text])
+            if union is not None and group.kind in {"union", "list"}:
+                ranges = _as_union(group)
+                return ranges.kind == "union" and self.nodes(read(union), ranges)
+            if is_inequality(leaf.text):
+                interval = as_interval(leaf.text)
                 if group.kind in {"list", "set"}:
                     return False
                 if interval is None:
@@ -244,6 +251,10 @@ def _as_union(group: Group) -> Group:
     """A list of intervals, or of inequalities of which any may hold, as their union."""
     if group.kind == "union":
         return group
+    union = without([item.text if isinstance(item, Leaf) else "" for item in group.items])
+    if union is not None:
+        found = read(union)
+        return found if isinstance(found, Group) else group
     items = [_as_range(item) for item in group.items]
     return group if None in items else Group("union", tuple(item for item in items if item))
 
@@ -270,6 +281,7 @@ def _same_digits(one: Group, other: Group) -> bool:
         len(first.text) == len(second.text)
         for first, second in pairs
         if isinstance(first, Leaf) and isinstance(second, Leaf)
+        if first.text.isdecimal() and second.text.isdecimal()
         if first.text.startswith("0") != second.text.startswith("0")
     )
 

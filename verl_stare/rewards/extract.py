@@ -24,11 +24,14 @@ _MARKERS = re.compile(
     | <answer>(?P<tag>(?:(?!</?answer>).)*)</answer>
     | (?:final[ \t]+)?\banswer\b[*_ \t]*(?:is\b[ \t]*)?[:：][*_\s]*(?P<colon>[^\n]+)
     | (?:final[ \t]+)?\banswer\b[ \t]+is\b[*_ \t]*(?P<verb>[^\n]+)
-    | ^\W{0,8}final[ \t]+answer\W{0,4}\n\s*(?P<heading>[^\n]+)
     | 答案[ \t]*(?:是|为)?[ \t]*[:：]?[ \t]*(?P<chinese>[^\n]+)
     """,
     re.VERBOSE | re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
+_HEADING = re.compile(
+    r"^\W{0,8}final[ \t]+answer\W{0,4}\n\s*([^\n]+)", re.IGNORECASE | re.MULTILINE
+)
+_BULLET = re.compile(r"^(?:[-*>]|\d+[.)])[ \t]+")
 _FORMULA = re.compile(r"\$\$?\s*[^$\s][^$]*\$\$?|\\\(.+?\\\)|\\\[.+?\\\]")
 _NUMBER = re.compile(r"-?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:/\d+)?%?")
 
@@ -104,7 +107,11 @@ def _last_marked(text: str) -> str:
     # Answers come last; the bound keeps the search short in endless responses.
     for match in _MARKERS.finditer(text[-LONGEST:]):
         found = _sentence(match[match.lastgroup or 0]) or found
-    return found
+    if not found:
+        # A heading announces its next line, where nothing else says what the answer is.
+        for match in _HEADING.finditer(text[-LONGEST:]):
+            found = _sentence(_BULLET.sub("", match[1])) or found
+    return found if re.search(r"\w", found) else ""
 
 
 def _sentence(text: str) -> str:

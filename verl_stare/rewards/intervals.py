@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from verl_stare.rewards.numbers import read_number
 
 _RELATION = re.compile(r"(<|>|\\(?:le|ge|lt|gt)(?![a-zA-Z]))")
-_VARIABLE = re.compile(r"\\?[a-zA-Z]+(?:_\{?\w+\}?)?")
+# One letter, Greek too, with any subscript; not what has its value already.
+_LETTER = (
+    r"(?:(?![ei](?!_))[a-zA-Z]|\\(?:alpha|beta|gamma|delta|(?:var)?epsilon|zeta|eta|(?:var)?theta|kappa"
+    r"|lambda|mu|nu|xi|rho|sigma|tau|(?:var)?phi|chi|psi|omega)(?![a-zA-Z]))"
+)
+_VARIABLE = re.compile(rf"{_LETTER}(?: ?_ ?(?:\{{[^{{}}]*\}}|\w))?'*")
+_REALS = r"\\(?:mathbb ?\{?R\}?|R)(?![a-zA-Z])"
 _EXCEPT = re.compile(
-    r"\\?[a-zA-Z] ?\\ne ?(?P<point>[^<>=,;\\]+|[^<>=,;]*\\(?:frac|sqrt|pi)[^<>=,;]*)"
-    r"|\\(?:mathbb ?\{?R\}?|R) ?(?:\\(?:setminus|backslash)|-) ?\\\{(?P<points>.*)\\\}"
+    rf"(?P<variable>{_VARIABLE.pattern}) ?\\ne ?(?P<point>[^<>=,;]+)"
+    rf"|{_REALS} ?(?:\\(?:setminus|backslash)|-) ?\\\{{(?P<points>.*)\\\}}"
 )
 _LESS = {"<": "<", r"\lt": "<", r"\le": r"\le"}
 _MORE = {">": "<", r"\gt": "<", r"\ge": r"\le"}
@@ -41,11 +47,12 @@ class Range:
 
 def as_interval(text: str) -> str | None:
     """The interval, in LaTeX, that an inequality leaves to its variable; else None."""
-    found = _range(text)
+    found = as_range(text)
     return None if found is None else str(found)
 
 
-def _range(text: str) -> Range | None:
+def as_range(text: str) -> Range | None:
+    """The range that a normalised inequality of one variable leaves to it; else None."""
     parts = [part.strip() for part in _RELATION.split(text)]
     sides, relations = parts[::2], parts[1::2]
     if not relations or not all(sides):
@@ -68,7 +75,7 @@ def _range(text: str) -> Range | None:
 
 def joined(texts: Sequence[str]) -> str | None:
     """One inequality for two that both hold, `x > 1` and `x < 2`; None for any others."""
-    ranges = [found for found in map(_range, texts) if found is not None]
+    ranges = [found for found in map(as_range, texts) if found is not None]
     if len(texts) != 2 or len(ranges) != 2:
         return None
     low, high = sorted(ranges, key=lambda one: one.low == "-\\infty")
@@ -80,26 +87,39 @@ def joined(texts: Sequence[str]) -> str | None:
     return f"{low.low}{relations[0]}{low.variable}{relations[1]}{high.high}"
 
 
-def without(text: str) -> str | None:
-    r"""The union of intervals that is `x \ne 3` or `\mathbb{R} \setminus \{1, 3\}`; else None.
+def without(texts: Sequence[str]) -> str | None:
+    r"""The union of intervals that `x \ne 3`, several of these, or `\mathbb{R} \setminus \{1, 3\}`
+    describes; else None.
 
     Several points must be plain numbers, whose order is known.
     """
-    match = _EXCEPT.fullmatch(text)
-    if match is None:
+    matches = [match for match in map(_EXCEPT.fullmatch, texts) if match is not None]
+    if not texts or len(matches) < len(texts):
         return None
-    points = re.split("[,;]", match["points"]) if match["points"] else [match["point"]]
-    numbers = [read_number(point) for point in points]
+    if len({(match["variable"] or "").replace(" ", "") for match in matches}) > 1:
+        return None
+    points = [
+        point
+        for match in matches
+        for written in re.split("[,;]", match["points"] or match["point"])
+        for point in _both_signs(written.strip())
+    ]
+    if any(map(letters, points)) or (len(points) > 1 and None in map(read_number, points)):
+        return None
     if len(points) > 1:
-        if None in numbers:
-            return None
-        points = [
-            point
-            for _, point in sorted(
-                (number.value, point)
-                for number, point in zip(numbers, points, strict=True)
-                if number is not None
-            )
-        ]
-    ends = ["-\\infty", *(point.strip() for point in points), "\\infty"]
+        values = {number.value: point for point in points if (number := read_number(point))}
+        points = [values[value] for value in sorted(values)]
+    ends = ["-\\infty", *points, "\\infty"]
     return r" \cup ".join(f"({low}, {high})" for low, high in itertools.pairwise(ends))
+
+
+def _both_signs(point: str) -> list[str]:
+    value = point.removeprefix("\\pm")
+    return [point] if value == point else [value.strip(), f"-{value.strip()}"]
+
+
+def letters(text: str) -> list[str]:
+    """The variables in a formula, commands and constants left aside."""
+    return re.findall(
+        r"(?<![\\a-zA-Z])(?![ei](?![a-zA-Z]))[a-zA-Z]", re.sub(r"\\[a-zA-Z]+", " ", text)
+    )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from verl_stare.rewards.numbers import read_number
-
 _CHARACTERS = str.maketrans(
     {
         "−": "-", "–": "-", "—": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∗": "*",
@@ -21,6 +19,15 @@ _CHARACTERS = str.maketrans(
     }
 )  # fmt: skip
 
+
+def _ordinal(written: re.Match[str]) -> str:
+    r"""`3^{rd}` is third; `3^{st}` is a power."""
+    number, ending = written.groups()
+    last = number[-1] if number[-2:] not in {"11", "12", "13"} else "0"
+    right = {"1": "st", "2": "nd", "3": "rd"}.get(last, "th")
+    return rf"{number} \text{{{ending}}}" if ending == right else written[0]
+
+
 _ROMAN = r"(?:text|textrm|mbox|hbox|mathrm|operatorname\*?)"
 _REWRITES = [
     (re.compile(pattern), replacement)
@@ -34,11 +41,11 @@ _REWRITES = [
         (r"\{,\}|,\s*\\!\s*", ","),
         (r"(?<!\\)\\!", ""),
         (r"\\[hv]space\*?\s*\{[^{}]*\}", " "),
-        # A wide space stands between two things, unless words or a unit go on with the first.
+        # A wide space between two equations parts them.
         (
-            r"(?<=[^\s,;:&\\])(?<!\([A-J]\))(?<!\([A-J]\)\}) ?(?:\\q?quad(?![a-zA-Z]) ?)+"
-            rf"(?=[^\s,;:.)\]}}&(])(?!\\(?:{_ROMAN}|p?mod|\\|cup|cap|in|to|end|,|%)|[a-zA-Z]{{2}}|[|=<>+*/^])",
-            ", ",
+            r"(=[^=,;]*[^\s=,;:&\\<>+*/^({\[-]) ?"
+            r"(?:\\q?quad(?![a-zA-Z]) ?)+(?=[a-zA-Z](?:_\w)? ?=)",
+            r"\1, ",
         ),
         (r"(?<!\\)\\[,;: ]|\\q?quad(?![a-zA-Z])|\\(?:thin|med|thick)?space(?![a-zA-Z])|~", " "),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
@@ -49,12 +56,17 @@ _REWRITES = [
         (r"\\not\s*=", r"\\ne "),
         (r"\\in(?![a-zA-Z])", r"\\in "),
         (r"\\colon(?![a-zA-Z])", ":"),
-        (r"\\langle(?![a-zA-Z])", "("),
-        (r"\\rangle(?![a-zA-Z])", ")"),
-        (r"!=|\\neq(?![a-zA-Z])", r"\\ne "),
+        # A vector; without a comma it is a mean.
+        (
+            r"\\langle((?:[^\\,]|\\(?!langle|rangle))*,(?:[^\\]|\\(?!langle|rangle))*)\\rangle"
+            r"(?![a-zA-Z])",
+            r"(\1)",
+        ),
+        (r"!=|\\neq?(?![a-zA-Z])", r"\\ne "),
+        (r"\\rightarrow(?![a-zA-Z])", r"\\to "),
         (r"\\(?:c?dots|dotsc|dotsb)(?![a-zA-Z])", r"\\ldots"),
         (r"\.\.\.", r"\\ldots "),
-        (r"\\(?:varnothing|\{\s*\\\}|O)(?![a-zA-Z])", r"\\emptyset"),
+        (r"\\(?:varnothing|\{\s*\\\}|O)(?![a-zA-Z])|^\s*\{\s*\}\s*$", r"\\emptyset"),
         (r"\\lbrace(?![a-zA-Z])", r"\\{"),
         (r"\\rbrace(?![a-zA-Z])", r"\\}"),
         (r"\\l[vV]ert|\\r[vV]ert|\\[lr]?vert|\\mid", "|"),
@@ -80,15 +92,15 @@ _REWRITES = [
         (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
         (r"\\frac\s*([a-zA-Z])\s*([a-zA-Z0-9])(?![a-zA-Z])", r"\\frac{\1}{\2}"),
         (r"(\\frac\s*\{[^{}]*\})\s*(\d|[a-zA-Z](?![a-zA-Z]))", r"\1{\2}"),
-        (r"\\sqrt\s*(\d+|[a-zA-Z](?![a-zA-Z]))", r"\\sqrt{\1}"),
+        (r"\\sqrt\s*(\d+(?:\.\d+)?|[a-zA-Z](?![a-zA-Z]))", r"\\sqrt{\1}"),
         (r"\*\*", "^"),
         (r"\\(?:approx|simeq|thickapprox)(?![a-zA-Z])", "≈"),
+        (r"(?i)^\\text ?\{ ?(?:the )?(?:(?:final|correct) )?answer is ?:? ?\} ?(?=\S)", ""),
+        (r"(?i)^(\\text ?\{ ?)?(?:the )?(?:(?:final|correct) )?answer is ?:? (?=\S)", r"\1"),
         (r"^(?:\\text\s*\{\s*)?(?:about|approximately|approx\.?)(?![a-zA-Z])\s*\}?", ""),
-        (r"(?<=\d) ?\^ ?\{? ?(?:\\text ?\{ ?)?(st|nd|rd|th) ?\}{0,2}(?![a-zA-Z}])", r" \\text{\1}"),
-        (
-            r"(?i)^(?:\\text ?\{ ?)?(?:the )?(?:(?:final|correct) )?answer is ?:? ?\}? ?(?=\S)",
-            "",
-        ),
+        (r"^(\d+) ?\^ ?\{? ?(?:\\text ?\{ ?)?(st|nd|rd|th) ?\}{0,2}$", _ordinal),
+        # A sign or a point belongs to an exponent: in "2^-3", and in "x^0.5".
+        (r"\^ ?(-(?:\d+(?:\.\d+)?|[a-zA-Z](?![a-zA-Z]))|\d+\.\d+)", r"^{\1}"),
         (r"^\s*[=≈]", ""),
         (r"(?i)^(?:option|choice)\s+(?=\(?[A-J]\)?$)", ""),
         (r"(?i)(?<![a-z])([ap])\.?m\.?(?![a-z.])(?<=[m.])", r"\1m"),
@@ -130,7 +142,10 @@ _BETWEEN_DIGITS = re.compile(r"(?<=\d) (?=\d)")
 _RAISED = re.compile(r"[⁰¹²³⁴-⁹⁻]+")
 _LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
-_OUTWARD = re.compile(r"([\[\]])([^\[\]]*[,;][^\[\]]*)([\[\]])")
+# Of unions and memberships, with what stands between.
+_PIECES = re.compile(r"(\\cup ?|\\in ?(?![a-zA-Z]))")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
+_BUILDER = re.compile(r" ?[a-zA-Z] ?[|:]")
 _FENCES = re.compile(r"^```\w*\s*|\s*```$|^`|`$")
 _EMPHASIS = re.compile(r"^\*\*([^*]*)\*\*$")
 _COMMAND = re.compile(r"(\\[a-zA-Z]+) (?=[a-zA-Z])")
@@ -152,15 +167,19 @@ def _normalised(text: str) -> str:
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     text = _unwrap(text.strip())
-    if text.startswith("]") or text.endswith("["):
-        text = _OUTWARD.sub(_inward, text)
-    return text
+    return "".join(map(_inward, _PIECES.split(text))) if "]" in text or "[" in text else text
 
 
-def _inward(interval: re.Match[str]) -> str:
+def _inward(piece: str) -> str:
     """`]0, 1]` as `(0, 1]`."""
-    opening, inner, closing = interval.groups()
-    return ("(" if opening == "]" else "[") + inner + (")" if closing == "[" else "]")
+    inner = piece.strip()
+    outward = inner.startswith("]") or inner.endswith("[")
+    if not outward or len(inner) < 2 or inner[-1] not in "[])" or inner[0] not in "[](":
+        return piece
+    if re.search(r"[\[\]]", inner[1:-1]) or not re.search("[,;]", inner[1:-1]):
+        return piece
+    opening = "(" if inner[0] == "]" else inner[0]
+    return opening + inner[1:-1] + (")" if inner[-1] == "[" else inner[-1])
 
 
 def key(text: str) -> str:
@@ -195,7 +214,7 @@ def _unwrap(text: str) -> str:
             if text.startswith(opening) and matching(text, len(opening) - 1) == len(text) - 1:
                 inner = text[len(opening) : -1]
                 if opening == "{" and _listed(inner):
-                    return rf"\{{{inner}\}}"
+                    return rf"\{{{_dollars(inner)}\}}"
                 text = inner
         if text == before:
             break
@@ -203,9 +222,9 @@ def _unwrap(text: str) -> str:
 
 
 def _listed(inner: str) -> bool:
-    """Whether braces hold several values, so that they are a set's and group nothing."""
-    open_part = _BRACKETED.sub("", inner)
-    return "," in open_part and read_number(inner) is None
+    """Whether braces hold several values or a condition, so that they are a set's."""
+    outside = _GROUPED.sub("", _BRACKETED.sub("", inner))
+    return "," in outside or _BUILDER.match(inner) is not None
 
 
 def _dollars(text: str) -> str:

@@ -22,10 +22,12 @@ _CONNECTOR = re.compile(
 _JOINTLY = re.compile(r"(?<![a-zA-Z\\])and(?![a-zA-Z])")
 _MATRIX = re.compile(r"\\begin\{([pbvBV]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
 _SCALED = re.compile(
-    r"(?P<factor>-?(?:(?!\\begin|\\end)[^-+=])*) ?(?:\\(?:cdot|times)|\*)? ?"
+    r"(?P<factor>(?:(?!\\begin|\\end)[^=])*?)(?: |\\cdot|\\times|\*)*"
     r"\\begin\{(?P<name>[pbB]matrix)\}(?P<body>(?:(?!\\begin).)*)\\end\{(?P=name)\}",
     re.DOTALL,
 )
+_BUILDER = re.compile(r" ?[a-zA-Z] ?(?:\\in ?\\mathbb ?\{?R\}? ?)?[|:](.*)", re.DOTALL)
+_DERIVATIVE = re.compile(r"\\frac ?\{ ?d ?[a-zA-Z]? ?\} ?\{ ?d ?[a-zA-Z] ?\}")
 _TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 _PLUS_MINUS = re.compile(r"\\(pm|mp)(?![a-zA-Z])")
 _SEPARATORS = ",;"
@@ -37,7 +39,8 @@ _SUBSCRIPT = re.compile(r"_\s*(?:\{[^{}]*\}|\\?\w)|\^\s*(?:-1|\{\s*-1\s*\})(?=\s
 _NAME = re.compile(r"(?:\\?[a-zA-Z]|[()+,'|{}\s])+")
 # Operations, and constants that have their value already.
 _NO_NAME = re.compile(
-    r"\\(?:frac|sqrt|int|sum|prod|log|ln|exp|sin|cos|tan|cot|sec|csc|neg|not|pi)(?![a-zA-Z])|\bnot\b"
+    r"\\(?:frac|sqrt|int|sum|prod|log|ln|exp|sin|cos|tan|cot|sec|csc|neg|not|pi|ne|to|mapsto"
+    r"|implies|Rightarrow|iff)(?![a-zA-Z])|\bnot\b"
     r"|\A\s*[ei]\s*\Z"
 )
 
@@ -86,6 +89,13 @@ def read(text: str, depth: int = 0) -> Node:
     text = text.strip()
     if depth >= _DEEPEST or not text:
         return Leaf(text)
+    whole_text = _TEXT.fullmatch(text)
+    if whole_text is not None:
+        return read(whole_text[1], depth + 1)
+    # "x \ne 3" is a condition like another; the reals without a point are a set.
+    union = without([text]) if text.startswith("\\") and "\\ne " not in text else None
+    if union is not None:
+        return read(union, depth + 1)
     items = _items(text)
     if len(items) > 1:
         # Of inequalities it matters whether all hold or any.
@@ -99,12 +109,9 @@ def read(text: str, depth: int = 0) -> Node:
 
 
 def _single(text: str, depth: int) -> Node:
-    whole_text = _TEXT.fullmatch(text)
-    if whole_text is not None:
-        return read(whole_text[1], depth + 1)
     if text.startswith("\\{") and text.endswith("\\}") and matching(text, 1) == len(text) - 1:
         inner = text[2:-2]
-        builder = re.fullmatch(r"\s*[a-zA-Z]\s*[|:](.*)", inner, re.DOTALL)
+        builder = _BUILDER.fullmatch(inner)
         if builder is not None:
             return read(builder[1], depth + 1)
         if not re.search(r"\||:", inner):
@@ -113,10 +120,6 @@ def _single(text: str, depth: int) -> Node:
         return Leaf(text)
     if text in _REALS:
         return Group("()", (Leaf("-\\infty"), Leaf("\\infty")))
-    # `x \\ne 3` is a condition like another; the reals without a point are a set.
-    union = None if "\\ne " in text else without(text)
-    if union is not None:
-        return read(union, depth + 1)
     matrix = _MATRIX.fullmatch(text)
     if matrix is not None:
         return _matrix(matrix[1], matrix[2], depth)
@@ -136,7 +139,8 @@ def _single(text: str, depth: int) -> Node:
             return Group(kind, tuple(read(part, depth + 1) for part in parts))
     scaled = _SCALED.fullmatch(text)
     if scaled is not None:
-        return _times(scaled["factor"], _matrix(scaled["name"], scaled["body"], depth))
+        matrix = _matrix(scaled["name"], scaled["body"], depth)
+        return _times(scaled["factor"], matrix) or Leaf(text)
     value, unit = split_unit(text)
     if unit is None:
         return Leaf(text)
@@ -161,11 +165,17 @@ def _matrix(name: str, body: str, depth: int) -> Group:
     return Group(f"{kind} {[len(row) for row in rows]}", items)
 
 
-def _times(factor: str, matrix: Group) -> Group:
-    """A multiple of a matrix of formulas, entry by entry."""
+def _times(factor: str, matrix: Group) -> Group | None:
+    """A multiple of a matrix of plain formulas, entry by entry; None if it is no such product."""
+    if len(split_top(factor.removeprefix("-"), "+")) > 1 or not factor:
+        return None
+    if len(split_top(factor.removeprefix("-"), "-")) > 1:
+        return None
     items: list[Node] = []
     for item in matrix.items:
-        text = item.text if isinstance(item, Leaf) else ""
+        if not isinstance(item, Leaf) or item.unit is not None:
+            return None
+        text = item.text
         numbers = read_number(factor), read_number(text)
         if numbers[0] is not None and numbers[1] is not None:
             items.append(Leaf(str(numbers[0].value * numbers[1].value)))
@@ -237,7 +247,7 @@ def split_top(text: str, separators: str) -> list[str]:
 
 def is_name(left: str) -> bool:
     """Whether the left side of an equation only names a value: `x`, `f(x)`, `m + n`."""
-    plain = _SUBSCRIPT.sub("", left)
+    plain = _SUBSCRIPT.sub("", _DERIVATIVE.sub("D", left))
     # "|x| = 5" has two solutions.
     return (
         not plain.startswith("|")

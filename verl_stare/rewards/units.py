@@ -30,6 +30,17 @@ _NAMES = {
 }  # fmt: skip
 _ALIASES = {name: unit for unit, names in _NAMES.items() for name in [unit, *names.split()]}
 
+# Quotients of letters that are units before they are formulas.
+_RATES = frozenset(
+    unit.replace("_", " ")
+    for line in (
+        "m/s m/s^2 cm/s cm/s^2 mm/s km/s km/h km/min m/min m/h mi/h ft/s ft/s^2 ft/min in/s rad/s",
+        "rad/s^2 g/mL g/cm^3 g/m^3 kg/m^3 kg/L mg/L mg/mL g/mol kg/mol mol/L mol/m^3 J/mol kJ/mol",
+        "J/K J/kg J/m^3 N/m N/m^2 N/C V/m W/m^2 W/m erg/s L/min L/s L/h mL/min mL/s m^3/s m^2/s",
+        "ft^3/s eV/K kg_m/s kg_m/s^2",
+    )
+    for unit in line.split()
+)
 # One way only to match each character: spaces are single, and stand in one alternative.
 _TEXT_GROUP = re.compile(
     r"(?P<value>.*?) ?(?P<unit>(?:/ ?)?(?:\\mu ?)?\\text ?\{[^{}]*\}"
@@ -106,8 +117,8 @@ def split_unit(text: str) -> tuple[str, str | None]:
 def bare_unit(text: str, known: str | None) -> tuple[str, str] | None:
     r"""Value and unit of a number whose unit is written like variables: `5 m`, `10 \frac{m}{s^2}`.
 
-    Only where nothing else is meant: a single letter is a unit if the other side says so; what is
-    no product of plain variables (`m/s^2`) is one against any number.
+    Only where nothing else is meant: letters are a unit if the other side says so, or if they are
+    of a usual one (`m/s^2`); most quotients of letters are formulas (`3h/t`).
 
     Args:
         text: normalised, without a unit of the usual kinds.
@@ -121,8 +132,8 @@ def bare_unit(text: str, known: str | None) -> tuple[str, str] | None:
     if not names or not all(_singular(name) in _NAMES for name in names):
         return None
     unit = _unit(written)
-    compound = "/" in written or "-" in written
-    return (match["value"].strip(), unit) if unit == known or (compound and not known) else None
+    known_rate = unit in _RATES and not known
+    return (match["value"].strip(), unit) if unit == known or known_rate else None
 
 
 def _spelt_base(base: str) -> str:
@@ -163,7 +174,7 @@ def _is_unit(value: str, unit: str, text: str) -> bool:
     if unit.startswith("\\"):
         return True
     # One bare letter is a variable, unless it is part of something like "m/s".
-    if all(known) and (min(map(len, names)) > 1 or ("/" in unit and spaced)):
+    if all(known) and (min(map(len, names)) > 1 or (spaced and _unit(unit) in _RATES)):
         return True
     # "12 ferrets": words, not a product of variables.
     return spaced and len(names[0]) >= 4 and _measures(unit)

@@ -89,14 +89,17 @@ def _measured(leaf: Leaf, other: Leaf) -> Leaf:
 def _comparable(one: str, other: str) -> bool:
     """Whether two formulas can be equal by their letters; to read them takes long.
 
-    Letters cancel in a fraction, are bound by a sum, or go with an identity.
+    Letters that only one has must cancel in a fraction, be bound by a sum, or go by an identity.
     """
     first, second = variables(one), variables(other)
     if first == second or any(
         _BOUND.search(text) or _IDENTITIES.search(text) for text in (one, other)
     ):
         return True
-    return bool(first and second) and (first < second or second < first)
+    if not first or not second or not (first < second or second < first):
+        return False
+    longer = one if second < first else other
+    return "\\frac" in longer and all(longer.count(name) > 1 for name in first ^ second)
 
 
 def _numbers_equal(one: Number, other: Number, tolerance: float | None) -> bool:
