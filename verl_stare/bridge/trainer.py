@@ -134,7 +134,7 @@ def _fetch_tallies(batch: Any) -> list[dict[str, float]]:
     data = tq.kv_batch_get(
         keys=keys, partition_id=batch.partition_id, select_fields=["extra_fields"]
     )
-    rows = data["extra_fields"].tolist() if "extra_fields" in data else []
+    rows = list(data["extra_fields"]) if "extra_fields" in data else []
     return [row[TALLY] for row in rows if isinstance(row, dict) and TALLY in row]
 
 

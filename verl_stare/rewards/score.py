@@ -14,6 +14,8 @@ from verl_stare.rewards.golds import unpack_golds
 
 logger = logging.getLogger(__name__)
 _PRED_LENGTH = 256
+# Where the agent loop for tools leaves what the model itself wrote, among the fields of a row.
+MODEL_TEXT = "stare_model_text"
 
 
 class Score(TypedDict):
@@ -53,7 +55,8 @@ def compute_score(
         solution_str: the decoded response. What tools put out in it is not read.
         ground_truth: the right answer, or several of which any will do (a JSON list or a list).
         extra_info: of the row; `tolerance` is the largest absolute difference of two numbers that
-            counts as none.
+            counts as none; `stare_model_text`, from the agent loop for tools, is the response
+            without the tools' text, and is read instead of `solution_str`.
         correct, wrong: rewards. These and the next two are set by
             `reward.custom_reward_function.reward_kwargs`.
         lenient: without a box or a marker, take the last number of the response.
@@ -67,7 +70,7 @@ def compute_score(
     if not 0 < time_limit < math.inf:
         raise ValueError(f"time_limit={time_limit!r}: must be a positive number of seconds")
     pool.get()
-    answer = extract_answer("" if solution_str is None else str(solution_str), lenient=lenient)
+    answer = extract_answer(_own_text(solution_str, extra_info), lenient=lenient)
     golds = unpack_golds(ground_truth)
     if not golds:
         logger.warning("a row of %s has no ground truth, so no answer to it is right", data_source)
@@ -88,6 +91,13 @@ def compute_score(
         pred=_printable(answer.text[:_PRED_LENGTH]),
         timed_out=float(timed_out),
     )
+
+
+def _own_text(solution: object, extra_info: object) -> str:
+    own = extra_info.get(MODEL_TEXT) if isinstance(extra_info, Mapping) else None
+    if isinstance(own, str):
+        return own
+    return "" if solution is None else str(solution)
 
 
 def _tolerance(extra_info: object) -> float | None:
