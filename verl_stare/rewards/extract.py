@@ -1,8 +1,8 @@
 r"""What a response answers: the box, or what a marker announces, in the model's own text.
 
 In this order: the last complete `\boxed{}`; else the last of `#### x`, `<answer>x</answer>` and
-`Answer: x` (also "the answer is x"); else, leniently, the last number. Text of tools is left out
-first, then whatever precedes the end of the reasoning (`</think>`).
+`Answer: x` (also "the answer is x"); else, leniently, the last number. Calls and text of tools are
+left out first, then whatever precedes the end of the reasoning (`</think>`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def extract_answer(response: str, *, lenient: bool = False) -> Answer:
 
 
 def own_text(response: str) -> str:
-    """The response without the output of tools, which a model could make print its answer.
+    """The response without calls of tools, and without their output, which a model could make
+    print its answer.
 
     Tool output stands between `<tool_response>` or `<interpreter>` and the *last* closing tag
     before the next opening one, so that a closing tag printed by the tool ends nothing. Output that
@@ -90,7 +91,17 @@ def own_text(response: str) -> str:
             if end in piece:
                 own.append(piece.rpartition(end)[2])
                 inside = ""
-    return "\n".join(own)
+    return _without_calls("\n".join(own))
+
+
+def _without_calls(text: str) -> str:
+    """What is not code for a tool, which may print a box but answers nothing."""
+    first, *others = text.split("<tool_call>")
+    after = [
+        piece.rpartition("</tool_call>")[2] if "</tool_call>" in piece else f"<tool_call>{piece}"
+        for piece in others
+    ]
+    return "\n".join([first, *after])
 
 
 def _after_reasoning(text: str) -> str:
