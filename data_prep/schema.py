@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from verl_stare.rewards.golds import pack_golds
 
-SINGLE_TURN, TOOL = "single_turn_agent", "tool_agent"
-AGENTS = (SINGLE_TURN, TOOL)
+# The agent loop for tools is verl_stare's; verl's own takes the same rows.
+SINGLE_TURN, TOOL, VERLS_TOOL = "single_turn_agent", "stare_tool_agent", "tool_agent"
+AGENTS = (SINGLE_TURN, TOOL, VERLS_TOOL)
 PLACEHOLDER = "{problem}"
 BOXED = PLACEHOLDER + "\nPlease reason step by step, and put your final answer within \\boxed{}."
 
@@ -125,7 +126,7 @@ def prompt_row(
             id=id,
             unit=unit,
             tolerance=tolerance,
-            tools=asking.agent_name == TOOL,
+            tools=asking.agent_name != SINGLE_TURN,
         ),
     }
 

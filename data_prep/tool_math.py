@@ -1,7 +1,7 @@
 """DAPO-Math-17k for training with a Python tool, as train.parquet.
 
-The rows are those of dapo_math.py with agent_name tool_agent, so verl's tool loop runs them; the
-tool is called code_interpreter.
+The rows are those of dapo_math.py with agent_name stare_tool_agent, verl_stare's agent loop for
+tools (`--agent-name tool_agent`: verl's own); the tool is called code_interpreter.
 """
 
 import sys

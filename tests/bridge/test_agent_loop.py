@@ -349,7 +349,7 @@ def test_an_instance_is_released_whatever_happens(tokenizer: Any) -> None:
 
 
 def test_in_verls_own_loop(tokenizer: Any, tool: Any) -> None:
-    output, model = run(tokenizer, [tool], [call("1 + 2"), "#### 3"], loop_name="verl")
+    _, model = run(tokenizer, [tool], [call("1 + 2"), "#### 3"], loop_name="verl")
     assert "<tool_response>\n3\n</tool_response>" in model.prompts[1]
     broken = "<tool_call>print(1)</tool_call>"
     for_format = {"format": "stare_hermes"}

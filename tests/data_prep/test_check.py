@@ -80,7 +80,7 @@ def test_rows_reach_the_agent_loop_whole(prepared: Path, evaluation: Path, token
     config = OmegaConf.create({"filter_overlong_prompts": False})
     loaded = AutoTokenizer.from_pretrained(tokenizer)
     batch = collate_fn(list(RLHFDataset([str(file) for file in files], loaded, config)))
-    assert list(batch["agent_name"]) == ["tool_agent"] * 3 + ["single_turn_agent"] * 3
+    assert list(batch["agent_name"]) == ["stare_tool_agent"] * 3 + ["single_turn_agent"] * 3
     assert list(batch["index"]) == [0, 1, 2, 0, 1, 2]
     for number, kwargs in enumerate(batch["tools_kwargs"]):
         # As ToolAgentLoop takes it; it must hold for rows without tools too.

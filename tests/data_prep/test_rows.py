@@ -62,11 +62,11 @@ def test_template_system_prompt_and_agent_are_the_users() -> None:
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Q: {problem}?\nA:"},
     ]
-    assert (row["agent_name"], row["extra_info"]["need_tools_kwargs"]) == ("tool_agent", True)
+    assert (row["agent_name"], row["extra_info"]["need_tools_kwargs"]) == ("stare_tool_agent", True)
     for template in ("no place", "{problem} {problem}"):
         with pytest.raises(ValueError, match="exactly once"):
             Asking(template)
-    with pytest.raises(ValueError, match="allowed are single_turn_agent, tool_agent"):
+    with pytest.raises(ValueError, match="allowed are single_turn_agent, stare_tool"):
         Asking(agent_name="other")
 
 
@@ -186,7 +186,7 @@ def test_tool_rows_name_agent_and_tool() -> None:
     tools = dataset("tool_math")
     asking = Asking(agent_name=tools.agent_name)
     row = tools.to_row(dapo_item("How many?", "34"), 3, "train", asking)
-    assert row["agent_name"] == "tool_agent"
+    assert row["agent_name"] == "stare_tool_agent"
     assert row["extra_info"]["need_tools_kwargs"] is True
     assert row["extra_info"]["tools_kwargs"]["code_interpreter"]["create_kwargs"] == {"index": 3}
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DENIED = "[not permitted: there is no network, no other process, and no file but in the work"
-WALL = "[timed out after 4s]"
-CPU = "[timed out after 2s of processor time]"
+WALL = "[timed out after 2s]"
+CPU = "[timed out after 1s of processor time]"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from verl_stare.sandbox import Limits, Pool, SandboxUnavailable
 
 # Short, so that what never ends is ended soon; long enough for a busy machine.
-LIMITS = Limits(cpu_s=2, wall_s=4)
+LIMITS = Limits(cpu_s=1, wall_s=2, memory=1 << 30)
 TIERS = ("bwrap", "landlock")
 
 

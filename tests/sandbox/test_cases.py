@@ -1,4 +1,4 @@
-"""Each case in each tier: what the model is told, that nothing is left, and that the next call works."""
+"""Each case in each tier: what the model is told; nothing is left, and the next call works."""
 
 import pytest
 
@@ -7,6 +7,13 @@ from tests.sandbox.cases import ATTACKS, BENIGN, LISTED, Case
 from verl_stare.sandbox import Pool
 
 CASES = {**LISTED, **ATTACKS, **BENIGN}
+LOOK = """
+import os
+print(2 + 3)
+for folder in ('.', '/dev/shm'):
+    try: print(os.listdir(folder))
+    except OSError: print([])
+"""
 # Of a few processes, none of which should grow.
 GROWTH = 200 << 20
 
@@ -24,9 +31,7 @@ def test_case(pool: Pool, name: str) -> None:
     assert text.strip()
     text.encode()
     # The next one finds nothing of it.
-    after = pool.run(
-        "import os\nprint(2 + 3)\nfor f in ('.', '/dev/shm'):\n  try: print(os.listdir(f))\n  except OSError: print([])"
-    )
+    after = pool.run(LOOK)
     assert after.stdout == "5\n[]\n[]\n"
     left = traces.settled(pool, before)
     assert len(left.processes) <= len(before.processes)

@@ -78,7 +78,7 @@ def test_a_request_that_is_wrong_is_not_tried_again(client: FusionClient, server
 def test_a_server_that_is_not_there() -> None:
     with FusionClient("http://127.0.0.1:9", attempts=2, first_wait_s=0.01) as client:
         assert client.run("1").status == "infrastructure"
-        with pytest.raises(RuntimeError, match="does not run code: .*127.0.0.1:9"):
+        with pytest.raises(RuntimeError, match=r"does not run code: .*127\.0\.0\.1:9"):
             client.warm_up()
 
 
@@ -104,5 +104,5 @@ def test_more_output_than_allowed(client: FusionClient) -> None:
     [{"url": "host:80"}, {"url": "ftp://host"}, {"size": 0}, {"attempts": 0}, {"size": True}],
 )
 def test_wrong_settings(options: dict) -> None:
-    with pytest.raises(ValueError, match="sandbox (url|size|attempts)=.*allowed is"):
+    with pytest.raises(ValueError, match=r"sandbox (url|size|attempts)=.*allowed is"):
         FusionClient(**{"url": "http://host", **options})

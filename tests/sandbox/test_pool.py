@@ -1,4 +1,4 @@
-"""Many calls at once: each has its own answer, and a jail that is lost takes no other call along."""
+"""Many calls at once: each has its own answer, and a lost jail takes no other call along."""
 
 import asyncio
 import os
@@ -132,7 +132,8 @@ def test_code_is_not_seen_by_the_next_call(pool: Pool) -> None:
             "import builtins, sys, math\nbuiltins.secret = 1\nsys.secret = 1\nmath.pi = 3\nx = 1"
         )
     result = pool.run(
-        "import builtins, sys, math\n[hasattr(builtins, 'secret'), hasattr(sys, 'secret'), math.pi, 'x' in globals()]"
+        "import builtins, sys, math\n"
+        "[hasattr(builtins, 'secret'), hasattr(sys, 'secret'), math.pi, 'x' in globals()]"
     )
     assert result.stdout == "[False, False, 3.141592653589793, False]\n"
 

@@ -2,8 +2,8 @@
 
     python -m tests.support.tool_policy DATA OUT
 
-DATA is what data_prep/arithmetic.py wrote. Some calls leave out a term, which reinforcement learning
-has to unlearn: the tool computes what it is asked, not what the question asks.
+DATA is what data_prep/arithmetic.py wrote. Some calls leave out a term, which reinforcement
+learning has to unlearn: the tool computes what it is asked, not what the question asks.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ import torch.nn.functional as F
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "recipes" / "demo"))
 
-from tiny_model import END, PAD, START, build_model  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers  # noqa: E402
 from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer  # noqa: E402
+
+from tiny_model import END, PAD, START, build_model  # noqa: E402
 
 TOOL = "code_interpreter"
 NOISE, STEPS = 0.35, 500
 TEMPLATE = (
     "{% for m in messages %}"
     "{% if m['role'] == 'tool' %}"
-    "{{ '<|im_start|>user\\n<tool_response>\\n' + m['content'] + '\\n</tool_response><|im_end|>\\n' }}"
+    "{{ '<|im_start|>user\\n<tool_response>\\n' + m['content'] }}"
+    "{{ '\\n</tool_response><|im_end|>\\n' }}"
     "{% else %}"
     "{{ '<|im_start|>' + m['role'] + '\\n' + (m['content'] or '') + '<|im_end|>\\n' }}"
     "{% endif %}{% endfor %}"

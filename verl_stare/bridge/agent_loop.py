@@ -42,8 +42,12 @@ _TAGS = (
 _LAST_CALL = "[this was the last call; give the final answer]"
 
 
+# Its decorator hides its type.
+_Base: Any = ToolAgentLoop
+
+
 @register(NAME)
-class StareToolAgentLoop(ToolAgentLoop):
+class StareToolAgentLoop(_Base):
     """One object a trajectory, as verl makes them."""
 
     def __init__(self, *args: Any, tools: ToolListWrap | None = None, **kwargs: Any) -> None:
@@ -117,7 +121,7 @@ class StareToolAgentLoop(ToolAgentLoop):
         if state != AgentState.TERMINATED or len(agent_data.response_mask) >= self.response_length:
             return state
         # verl has not looked for calls where a limit of turns ends the trajectory.
-        content, calls = await self.tool_parser.extract_tool_calls(agent_data.response_ids, None)
+        content, calls = await self.tool_parser.extract_tool_calls(agent_data.response_ids, [])
         if not calls:
             return state
         agent_data.tool_calls = calls

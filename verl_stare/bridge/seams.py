@@ -172,13 +172,9 @@ def has(module: ModuleType, name: str, parameters: tuple[str, ...] = (), part: s
 
 def intact(module: ModuleType, part: str = STARE) -> bool:
     """Whether all of a module's seams are as expected by a part; reports those that are not."""
-    return all(
-        [
-            has(module, s.name, s.parameters, s.part)
-            for s in SEAMS
-            if s.module == module.__name__ and s.part == part
-        ]
-    )
+    mine = [s for s in SEAMS if s.module == module.__name__ and s.part == part]
+    found = [has(module, s.name, s.parameters, s.part) for s in mine]
+    return all(found)
 
 
 def problems() -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The calls of `verl_stare.sandbox.calls` as a tool parser of verl's: `multi_turn.format=stare_hermes`."""
+"""The calls of `sandbox.calls` as a tool parser of verl's: `multi_turn.format=stare_hermes`."""
 
 from __future__ import annotations
 

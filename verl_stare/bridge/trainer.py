@@ -98,7 +98,9 @@ class StareMixin:
             self._stare_state, self._stare_decision = after, None
         return super()._update_actor(batch, metrics)  # pyright: ignore
 
-    def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def _compute_metrics(
+        self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
         result = super()._compute_metrics(batch, metrics, *args, **kwargs)  # pyright: ignore
         if self.config.actor_rollout_ref.rollout.multi_turn.get("tool_config_path"):
             metrics.update(tool_metrics(_fetch_tallies(batch)))
@@ -131,7 +133,7 @@ def _fetch_tallies(batch: Any) -> list[dict[str, float]]:
     keys = [
         key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding")
     ]
-    data = tq.kv_batch_get(
+    data: Any = tq.kv_batch_get(
         keys=keys, partition_id=batch.partition_id, select_fields=["extra_fields"]
     )
     rows = list(data["extra_fields"]) if "extra_fields" in data else []

@@ -1,11 +1,13 @@
 """A sandbox for Python that a model wrote. Imports no verl, ray or torch.
 
-Covered: the code cannot read or write files of this machine, see or touch other processes, start any, or
-reach a network; it has limits of time, memory and output; nothing of it is left when it ends. Not covered:
-flaws of the kernel itself, timing, and, in the tier landlock, the names and sizes of files.
+Covered: the code cannot read or write files of this machine, see or touch other processes, start
+any, or reach a network; it has limits of time, memory and output; nothing of it is left when it
+ends. Not covered: flaws of the kernel itself, timing, and, in the tier landlock, the names and
+sizes of files.
 
     from verl_stare import sandbox
     print(sandbox.run("1 + 1").text())
+
 """
 
 from __future__ import annotations

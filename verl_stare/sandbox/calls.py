@@ -1,8 +1,9 @@
-"""Tool calls in the text of a model, read as it meant them: `<tool_call>{"name", "arguments"}</tool_call>`.
+"""Tool calls in the text of a model, read as they were meant: `<tool_call>{...}</tool_call>`.
 
-A model that learns to call a tool writes calls that are no strict JSON: a line break in a string, a code
-fence around the call, arguments that are JSON in a string. What can be understood is; what cannot becomes a
-call with an error, which is the tool's answer, so that the model can do better. None is dropped.
+A model that learns to call a tool writes calls that are no strict JSON: a line break in a string, a
+code fence around the call, arguments that are JSON in a string. What can be understood is; what
+cannot becomes a call with an error, which is the tool's answer, so that the model can do better.
+None is dropped.
 """
 
 from __future__ import annotations

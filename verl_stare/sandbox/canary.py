@@ -42,7 +42,9 @@ print(json.dumps({{
     "a connection": attempt(connect),
     "a file of this machine, read": attempt(read),
     "a file of this machine, written": attempt(write),
-    "the environment of its parent": attempt(lambda: open("/proc/%d/environ" % os.getppid()).read(1)),
+    "the environment of its parent": attempt(
+        lambda: open("/proc/%d/environ" % os.getppid()).read(1)
+    ),
     "another process": attempt(fork),
     "another program": attempt(lambda: subprocess.run(["true"])),
     "the end of its parent": attempt(lambda: os.kill(os.getppid(), 0)),
@@ -77,7 +79,7 @@ def examine(run: Callable[[bytes], ExecutionResult], *, files: bool) -> list[str
     guarded = {
         name: done
         for name, done in worked.items()
-        if files or "file" not in name and "environment" not in name
+        if files or ("file" not in name and "environment" not in name)
     }
     got = [name for name, done in guarded.items() if done]
     if got:

@@ -46,9 +46,8 @@ def run(wanted: str = tiers.AUTO) -> int:
     if not result.ok:
         print(f"FAIL  code in the tier {pool.tier} does not run: {result.text()}")
         return 1
-    print(
-        f"ok    {pool.tier}: Python {result.stdout.strip(chr(39) + chr(10))} runs, started in {start:.1f} s"
-    )
+    version = result.stdout.strip("'\n")
+    print(f"ok    {pool.tier}: Python {version} runs, started in {start:.1f} s")
     if pool.tier == "none":
         print("      files of this machine are NOT guarded: for debugging only")
     return 0

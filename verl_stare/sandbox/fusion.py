@@ -1,8 +1,8 @@
 """A client of Sandbox Fusion servers: the same calls and results as a local pool, over HTTP.
 
-For clusters that run models' code on machines of their own. The server (Volcengine's SandboxFusion) is
-asked with POST /run_code; its jail is its own, so of the limits only time, memory and the lengths of
-source and output are ours to set.
+For clusters that run models' code on machines of their own. The server (Volcengine's SandboxFusion)
+is asked with POST /run_code; its jail is its own, so of the limits only time, memory and the
+lengths of source and output are ours to set.
 """
 
 from __future__ import annotations

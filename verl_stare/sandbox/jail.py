@@ -84,7 +84,7 @@ def build(tier: str, limits: Limits, preload: list[str]) -> Jail:
 
 
 def readable() -> list[str]:
-    """What the interpreter needs of this machine: itself, its packages, and the system's libraries."""
+    """What the interpreter needs of this machine: itself, packages, the system's libraries."""
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     prefixes |= {sysconfig.get_path("stdlib"), *_package_folders()}
     prefixes.add(os.path.realpath(sys.executable))
@@ -99,7 +99,7 @@ def readable() -> list[str]:
 
 
 def _package_folders() -> list[str]:
-    """Where packages are looked for, those of PYTHONPATH too, which an isolated interpreter ignores."""
+    """Where packages are, those of PYTHONPATH too, which an isolated interpreter ignores."""
     folders = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
     folders |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
     return sorted(path for path in folders if os.path.isdir(path))

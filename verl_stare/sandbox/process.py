@@ -75,7 +75,7 @@ class Zygote:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control = ours
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         program = _START.format(modules=_modules(), descriptor=theirs.fileno())
         command = [*jail.command, sys.executable, "-I", "-B", "-X", "utf8", "-c", program]
         with theirs:

@@ -55,9 +55,10 @@ _OUTCOMES = ("ok", "error", "timeout", "killed", "output", "infrastructure", "ma
 def tool_metrics(tallies: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Metrics of a batch of trajectories:
 
-    - `tools/calls/mean`, `/max`: calls a trajectory; `tools/called`: share of trajectories with one;
-    - `tools/ok`, `/error`, `/timeout`, `/killed`, `/output`, `/infrastructure`, `/malformed`, `/dropped`:
-      shares of the calls, which sum to 1; left out where there is no call;
+    - `tools/calls/mean`, `/max`: calls a trajectory;
+    - `tools/called`: share of trajectories with one;
+    - `tools/ok`, `/error`, `/timeout`, `/killed`, `/output`, `/infrastructure`, `/malformed`,
+      `/dropped`: shares of the calls, which sum to 1; left out where there is no call;
     - `tools/seconds/mean`: on the clock, a call that ran;
     - `tools/void_turns`: share of trajectories with one; `tools/masked`: left out of the loss.
 

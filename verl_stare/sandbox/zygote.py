@@ -2,7 +2,8 @@
 
 Runs by itself, as `python -I -c` of this source, in whatever jail its tier has built around it. It
 never runs a model's code: the child does, which has the limits, the system call filter, and no file
-descriptor but its own input and output. It ends when its control socket does, and its child with it.
+descriptor but its own input and output. It ends when its control socket does, and its child with
+it.
 
 Messages are JSON, one a packet::
 
@@ -53,6 +54,8 @@ _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 _PR_CAPBSET_DROP = 24
 _LAST_CAPABILITY = 63
 
+# What an interpreter does at its end; a private name, since there is no other.
+_join_threads: Any = getattr(threading, "_shutdown")  # noqa: B009
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
@@ -306,7 +309,7 @@ def _execute(source: bytes, namespace: dict[str, Any]) -> int:
 def _end(code: int) -> NoReturn:
     """As an interpreter ends: after the other threads, with all that was written."""
     try:
-        threading._shutdown()
+        _join_threads()
     except BaseException:
         code = code or 1
     _flush()
@@ -366,10 +369,11 @@ def _moved_up(descriptor: int) -> int:
 
 
 def _reopen_streams() -> None:
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="replace", closefd=False)
+    # They are for the whole life of the processes.
+    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", errors="replace", closefd=False)
     # By the line, so that a killed process has written what it printed.
     for number, name in ((1, "stdout"), (2, "stderr")):
-        stream = open(
+        stream = os.fdopen(
             number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
         )
         setattr(sys, name, stream)
