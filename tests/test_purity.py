@@ -15,7 +15,14 @@ def loaded_by(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["verl_stare.config", "verl_stare.algo", "verl_stare.metrics", "verl_stare.runlog"]
+    "module",
+    [
+        "verl_stare.config",
+        "verl_stare.algo",
+        "verl_stare.metrics",
+        "verl_stare.runlog",
+        "verl_stare.sandbox",
+    ],
 )
 def test_pure_layers_load_no_trainer(module: str) -> None:
     loaded = loaded_by(f"import {module}")
@@ -26,6 +33,13 @@ def test_pure_layers_load_no_trainer(module: str) -> None:
 def test_the_package_itself_loads_nothing_heavy() -> None:
     loaded = loaded_by("import verl_stare, verl_stare.presets, verl_stare.cli, verl_stare.doctor")
     assert not loaded & {*FORBIDDEN, "torch", "numpy", "omegaconf"}
+
+
+def test_the_sandbox_loads_nothing_heavy() -> None:
+    loaded = loaded_by(
+        "import verl_stare.sandbox, verl_stare.sandbox.calls, verl_stare.sandbox.tally"
+    )
+    assert not loaded & {*FORBIDDEN, "torch", "numpy", "httpx", "omegaconf", "pyseccomp"}
 
 
 def test_a_vllm_that_is_no_rollout_of_ours_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

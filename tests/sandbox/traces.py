@@ -50,16 +50,23 @@ def resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def is_jail(pid: int) -> bool:
+    """Whether it is of a jail: bubblewrap's, the zygote, or a process that runs code."""
+    try:
+        return b"verl_stare.sandbox.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def strays() -> set[int]:
-    """Processes of the sandbox that nobody waits for: a jail's program, whose parent is init."""
+    """Processes of jails that nobody waits for, whose parent is init."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            program = (folder / "cmdline").read_bytes()
         except (OSError, IndexError):
             continue
-        if parent == 1 and b"verl_stare.sandbox.zygote" in program:
+        if parent == 1 and is_jail(int(folder.name)):
             found.add(int(folder.name))
     return found
 
