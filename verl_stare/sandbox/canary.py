@@ -75,7 +75,8 @@ def examine(run: Callable[[bytes], ExecutionResult], *, files: bool) -> list[str
         worked = json.loads(result.stdout)
     except ValueError:
         raise JailBroken(f"the canary did not come to its end: {result.text()}") from None
-    worked["a file of this machine, written"] |= written
+    name = "a file of this machine, written"
+    worked[name] = worked.get(name, False) or written
     guarded = {
         name: done
         for name, done in worked.items()
