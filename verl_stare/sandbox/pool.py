@@ -242,6 +242,16 @@ def installed(modules: Sequence[str]) -> list[str]:
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
+def _let_go() -> None:
+    # A forked process must not keep its parent's jails alive.
+    for pool in list(_pools):
+        for zygote in list(pool._all):
+            zygote.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
 @atexit.register
 def _close_all() -> None:
     for pool in list(_pools):

@@ -75,7 +75,15 @@ class Zygote:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control = ours
+        self._owner = os.getpid()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        settings = jail.settings
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        if jail.tier == "none":
+            # The only tier that would else write where this process is.
+            self._folder = tempfile.TemporaryDirectory(prefix="verl-stare-")
+            name = self._folder.name
+            settings = {**settings, "workdir": name, "writable": [name]}
         program = _START.format(modules=_modules(), descriptor=theirs.fileno())
         command = [*jail.command, sys.executable, "-I", "-B", "-X", "utf8", "-c", program]
         with theirs:
@@ -96,7 +104,7 @@ class Zygote:
         try:
             program_bytes = syscalls.compiled(jail.attributes)
             filter_ = base64.b64encode(program_bytes).decode()
-            self._send({**jail.settings, "filter": filter_})
+            self._send({**settings, "filter": filter_})
             self._receive(time.monotonic() + START_SECONDS)
         except BaseException:
             self.close()
@@ -250,6 +258,8 @@ class Zygote:
         """Close this process's ends, which ends the zygote once nobody else has them."""
         self._control.close()
         self._log.close()
+        if self._folder is not None and os.getpid() == self._owner:
+            self._folder.cleanup()
 
 
 class Session:

@@ -62,6 +62,8 @@ _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 def main(descriptor: int) -> None:
     """Serve the control socket of that number until it ends."""
+    # With whoever started it, even if a fork of that keeps the socket open.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     control = socket.socket(fileno=descriptor)
     settings = json.loads(control.recv(PACKET))
     sys.path += [path for path in settings["paths"] if path not in sys.path]
