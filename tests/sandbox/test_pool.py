@@ -286,3 +286,13 @@ def test_threads_that_end_leave_the_jails(pool: Pool) -> None:
 
 def test_the_default_pool() -> None:
     assert sandbox.run("1 + 1").text() == "2"
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if sandbox.run("1 + 2").text() == "3" else 2
+            sandbox._default_pool(os.getpid()).close()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sandbox.run("2 + 2").text() == "4"

@@ -13,6 +13,7 @@ sizes of files.
 from __future__ import annotations
 
 import functools
+import os
 
 from verl_stare.sandbox.limits import Limits
 from verl_stare.sandbox.pool import Pool, PoolSession
@@ -33,7 +34,7 @@ __all__ = [
 
 
 @functools.lru_cache(maxsize=1)
-def _default_pool() -> Pool:
+def _default_pool(_: int) -> Pool:
     return Pool()
 
 
@@ -43,4 +44,5 @@ def run(code: str, limits: Limits | None = None) -> ExecutionResult:
     Raises:
         SandboxUnavailable: it has none.
     """
-    return _default_pool().run(code, limits)
+    # A fork makes its own.
+    return _default_pool(os.getpid()).run(code, limits)
