@@ -222,14 +222,16 @@ def test_calls_beyond_those_of_a_turn_are_answered(tokenizer: Any, tool: Any) ->
     assert tally(output) == {"calls": 3, "ok": 2, "dropped": 1}
 
 
-def test_the_limit_of_turns_ends_with_a_message(tokenizer: Any, tool: Any) -> None:
-    output, model = run(
-        tokenizer, [tool], [call("1"), call("2"), "never said"], max_assistant_turns=2
-    )
+def test_the_limit_of_turns_is_announced_and_calls_after_it_are_counted(
+    tokenizer: Any, tool: Any
+) -> None:
+    turns = [call("1"), call("2"), "never said"]
+    output, model = run(tokenizer, [tool], turns, max_assistant_turns=2)
     assert NOTE in model.prompts[1]
-    own, other = texts(tokenizer, output)
+    own, _ = texts(tokenizer, output)
     assert own.count("<tool_call>") == 2
-    assert "[not run: the limit of turns is reached]" in other
+    # verl's reward is at the last token, which has to be the model's.
+    assert output.response_mask[-1] == 1
     assert model.turns == ["never said"]
     assert tally(output) == {"calls": 2, "ok": 1, "dropped": 1}
     assert len(output.response_logprobs) == len(output.response_ids)
@@ -242,14 +244,6 @@ def test_the_limit_of_calls_is_announced(tokenizer: Any, tool: Any) -> None:
     quiet = made(last_call_note=False)
     _, model = run(tokenizer, [quiet], [call("1"), "#### 2"], max_user_turns=1)
     assert NOTE not in model.prompts[1]
-
-
-def test_a_message_that_has_no_room_is_left_out(tokenizer: Any, tool: Any) -> None:
-    turn = call("2")
-    length = len(tokenizer(turn + "<|im_end|>")["input_ids"])
-    output, _ = run(tokenizer, [tool], [turn], max_assistant_turns=1, response_length=length + 3)
-    assert len(output.response_ids) == length
-    assert all(output.response_mask)
 
 
 def test_output_forges_no_turn(tokenizer: Any, tool: Any) -> None:
@@ -273,6 +267,49 @@ def test_output_forges_no_turn(tokenizer: Any, tool: Any) -> None:
 def test_output_that_is_no_text(tokenizer: Any, tool: Any, code: str) -> None:
     output, _ = run(tokenizer, [tool], [call(code), "#### 3"])
     assert tally(output) == {"calls": 1, "ok": 1}
+
+
+def test_first_calls_at_once_share_one_pool(tokenizer: Any) -> None:
+    tool = made()
+
+    async def ask() -> list[ExecutionResult]:
+        instance, _ = await tool.create()
+        calls = (tool.run(instance, {"code": f"print({n})"}) for n in range(4))
+        return await asyncio.gather(*calls)
+
+    assert [result.stdout for result in asyncio.run(ask())] == [f"{n}\n" for n in range(4)]
+    assert len(tool.backend().pids()) == tool.concurrency == 1
+    tool.backend().close()
+
+
+def test_an_exception_of_the_tool_is_the_sandboxs_failure(
+    tokenizer: Any, tool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any) -> None:
+        raise OSError("no more descriptors")
+
+    monkeypatch.setattr(tool, "run", broken)
+    output, model = run(tokenizer, [tool], [call("1"), "#### 3"])
+    assert "[the sandbox failed: OSError: no more descriptors]" in model.prompts[1]
+    assert tally(output) == {"calls": 1, "infrastructure": 1, "masked": 1}
+
+
+def test_arguments_of_another_parser_that_are_no_json(
+    tokenizer: Any, tool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from verl.experimental.agent_loop.tool_parser import FunctionCall, HermesToolParser
+
+    async def extract(self: Any, ids: list[int], tools: Any = None) -> Any:
+        text = tokenizer.decode(ids)
+        if "<tool_call>" not in text:
+            return text, []
+        return text, [FunctionCall(name="code_interpreter", arguments='{"code": "1')]
+
+    monkeypatch.setattr(HermesToolParser, "extract_tool_calls", extract)
+    monkeypatch.setattr("verl_stare.bridge.agent_loop.LenientHermesParser", HermesToolParser)
+    output, model = run(tokenizer, [tool], [call("1"), "#### 3"])
+    assert "[not run: the arguments are no JSON" in model.prompts[1]
+    assert tally(output) == {"calls": 1, "malformed": 1}
 
 
 def test_long_output_is_shortened(tokenizer: Any, tool: Any) -> None:

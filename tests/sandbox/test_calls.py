@@ -69,7 +69,10 @@ def test_calls_that_are_meant(written: str, code: str) -> None:
 def test_calls_that_cannot_be_made_say_why(written: str, says: str) -> None:
     content, [call] = read_tool_calls(f"before {wrapped(written)} after")
     assert says in call.error
-    assert call.error.endswith('write <tool_call>{"name": NAME, "arguments": {...}}</tool_call>')
+    assert call.error.endswith(
+        'write {"name": NAME, "arguments": {...}} between the tags of a call'
+    )
+    assert "tool_call>" not in call.error.partition(" near ")[0]
     assert content == "before  after"
 
 
@@ -86,6 +89,13 @@ def test_a_call_that_is_never_closed() -> None:
     assert read_tool_calls(whole) == ("", [PRINT])
     assert read_tool_calls(whole + whole) == ("", [PRINT, PRINT])
     assert read_tool_calls(whole[:-5])[1][0].error
+
+
+def test_a_call_that_cannot_be_read_takes_no_other_along() -> None:
+    one = wrapped(json.dumps({"name": "python", "arguments": {"code": "print(1)"}}))
+    _, calls = read_tool_calls("<tool_call>x " + one)
+    assert [bool(call.error) for call in calls] == [True, False]
+    assert calls[1] == PRINT
 
 
 def test_no_call() -> None:

@@ -28,7 +28,9 @@ from verl_stare.bridge.python_tool import PythonTool
 from verl_stare.bridge.tool_parser import LenientHermesParser, UnreadableCall
 from verl_stare.rewards.extract import extract_answer
 from verl_stare.rewards.score import MODEL_TEXT
+from verl_stare.sandbox import ExecutionResult
 from verl_stare.sandbox.calls import END, START, neutral, shortened
+from verl_stare.sandbox.outcome import failure
 from verl_stare.sandbox.tally import TALLY, Tally
 
 logger = logging.getLogger("verl_stare")
@@ -120,36 +122,13 @@ class StareToolAgentLoop(_Base):
         )
         if state != AgentState.TERMINATED or len(agent_data.response_mask) >= self.response_length:
             return state
-        # verl has not looked for calls where a limit of turns ends the trajectory.
-        content, calls = await self.tool_parser.extract_tool_calls(agent_data.response_ids, [])
-        if not calls:
-            return state
-        agent_data.tool_calls = calls
+        # verl has not looked for calls where a limit of turns ends the trajectory. The model was
+        # told with the answer before; nothing is put after its last turn, since verl's reward is
+        # at the last token, and some estimators leave out one that is not the model's.
+        _, calls = await self.tool_parser.extract_tool_calls(agent_data.response_ids, [])
         self._tally.calls += len(calls)
         self._tally.dropped += len(calls)
-        before = [*agent_data.messages, self._build_assistant_message(content, agent_data)]
-        answer = {"role": "tool", "content": "[not run: the limit of turns is reached]"}
-        await self._append(agent_data, before, [answer])
         return state
-
-    async def _append(
-        self, agent_data: AgentData, before: list[dict[str, Any]], added: list[dict[str, Any]]
-    ) -> None:
-        """Put messages that the model did not write at the end, if there is room for them."""
-        schemas = getattr(agent_data, "_active_tool_schemas", self.tool_schemas)
-        merged, mask, logprobs = await self.ct_merge_context_msg(
-            before,
-            [*before, *added],
-            agent_data.prompt_ids,
-            agent_data.response_mask,
-            agent_data.response_logprobs or None,
-            tools=schemas,
-        )
-        if len(mask) <= self.response_length:
-            agent_data.messages = [*before, *added]
-            agent_data.prompt_ids, agent_data.response_mask = merged.token_ids, mask
-            if agent_data.response_logprobs:
-                agent_data.response_logprobs = logprobs or []
 
     async def _call_tool(
         self, tool_call: FunctionCall, tools_kwargs: dict[str, Any], agent_data: AgentData
@@ -160,40 +139,55 @@ class StareToolAgentLoop(_Base):
             self._tally.dropped += 1
             note = f"[not run: at most {self._parallel_calls} calls a turn are made]"
             return ToolResponse(text=note), None, {}
-        text, reward, metrics = await self._answer(tool_call, tools_kwargs, agent_data)
-        text = neutral(text, self._specials)
+        response, reward, metrics = await self._answer(tool_call, tools_kwargs, agent_data)
+        text = response.text or ""
+        # Cut first: to look through megabytes would hold up every trajectory of this worker.
         text = shortened(text, self.max_tool_response_length, self.tool_response_truncate_side)
+        text = neutral(text, self._specials)
         if self._is_last_call(agent_data) and any(t.settings.last_call_note for t in self._python):
             text += f"\n{_LAST_CALL}"
-        # What was cut may have met at the cut.
-        return ToolResponse(text=neutral(text, self._specials)), reward, metrics
+        return response.model_copy(update={"text": text}), reward, metrics
 
     async def _answer(
         self, tool_call: FunctionCall, tools_kwargs: dict[str, Any], agent_data: AgentData
-    ) -> tuple[str, float | None, dict[str, Any]]:
+    ) -> tuple[ToolResponse, float | None, dict[str, Any]]:
         active = getattr(agent_data, "_active_tools", self.tools)
         if isinstance(tool_call, UnreadableCall):
-            self._tally.calls += 1
-            self._tally.malformed += 1
-            return f"[not run: {tool_call.error}]", None, {}
+            return self._malformed(tool_call.error)
         tool = active.get(tool_call.name)
+        if tool is None:
+            known = ", ".join(active)
+            return self._malformed(f"there is no tool {tool_call.name!r}, only {known}")
         if not isinstance(tool, PythonTool):
             self._tally.calls += 1
-            if tool is None:
-                self._tally.malformed += 1
-                known = ", ".join(active)
-                return f"[not run: there is no tool {tool_call.name!r}, only {known}]", None, {}
-            response, reward, metrics = await super()._call_tool(
-                tool_call, tools_kwargs, agent_data
-            )
             self._tally.ok += 1
-            return response.text or "", reward, metrics
+            return await super()._call_tool(tool_call, tools_kwargs, agent_data)
+        try:
+            # Of other formats, whose parsers of verl's do not look at them.
+            arguments = json.loads(tool_call.arguments)
+        except (ValueError, RecursionError) as error:
+            return self._malformed(f"the arguments are no JSON ({error})")
+        try:
+            result = await self._run_python(tool, arguments, tools_kwargs)
+        except Exception as error:
+            logger.exception("the Python tool failed")
+            result = failure(f"{type(error).__name__}: {error}")
+        self._tally.add(result)
+        metrics = {"status": result.status, "wall_s": result.wall_s}
+        return ToolResponse(text=result.text()), None, metrics
+
+    async def _run_python(
+        self, tool: PythonTool, arguments: Any, tools_kwargs: dict[str, Any]
+    ) -> ExecutionResult:
         if tool.name not in self._instances:
             create = tools_kwargs.get(tool.name, {}).get("create_kwargs", {})
             self._instances[tool.name], _ = await tool.create(create_kwargs=create)
-        result = await tool.run(self._instances[tool.name], json.loads(tool_call.arguments))
-        self._tally.add(result)
-        return result.text(), None, {"status": result.status, "wall_s": result.wall_s}
+        return await tool.run(self._instances[tool.name], arguments)
+
+    def _malformed(self, error: str) -> tuple[ToolResponse, None, dict[str, Any]]:
+        self._tally.calls += 1
+        self._tally.malformed += 1
+        return ToolResponse(text=f"[not run: {error}]"), None, {}
 
     def _is_last_call(self, agent_data: AgentData) -> bool:
         """Whether verl will end the trajectory after the turn that follows this call."""

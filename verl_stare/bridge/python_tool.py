@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import logging
 import os
+import threading
 from typing import Any
 from uuid import uuid4
 
@@ -43,6 +44,7 @@ class PythonTool(BaseTool):
         [self._argument] = parameters.required or ["code"]
         self._workers = 1
         self._backend: Any = None
+        self._lock = threading.Lock()
         self._instances: dict[str, PoolSession | None] = {}
         self._tier = self.settings.tier
         if self.settings.url is None:
@@ -65,16 +67,19 @@ class PythonTool(BaseTool):
 
     def backend(self) -> Any:
         """The pool or client, made when it is first used."""
-        if self._backend is None:
-            limits, size = self.settings.limits, self.concurrency
-            if self.settings.url is None:
-                self._backend = Pool(size, tier=self._tier, limits=limits)
-            else:
-                from verl_stare.sandbox.fusion import FusionClient
+        with self._lock:
+            if self._backend is None:
+                self._backend = self._made()
+                atexit.register(self._backend.close)
+            return self._backend
 
-                self._backend = FusionClient(self.settings.url, size=size, limits=limits)
-            atexit.register(self._backend.close)
-        return self._backend
+    def _made(self) -> Any:
+        limits, size = self.settings.limits, self.concurrency
+        if self.settings.url is None:
+            return Pool(size, tier=self._tier, limits=limits)
+        from verl_stare.sandbox.fusion import FusionClient
+
+        return FusionClient(self.settings.url, size=size, limits=limits)
 
     async def create(
         self, instance_id: str | None = None, **kwargs: Any

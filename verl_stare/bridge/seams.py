@@ -113,21 +113,7 @@ SEAMS = (
         TOOL_LOOP,
         "ToolAgentLoop._handle_generating_state",
         (*_SELF, "agent_data", "sampling_params", "ignore_termination"),
-        "end on the limit of turns with a message",
-        TOOLS,
-    ),
-    Seam(
-        TOOL_LOOP,
-        "ToolAgentLoop._build_assistant_message",
-        (*_SELF, "content", "agent_data"),
-        "end on the limit of turns with a message",
-        TOOLS,
-    ),
-    Seam(
-        TOOL_LOOP,
-        "ToolAgentLoop.ct_merge_context_msg",
-        (*_SELF, "previous_messages", "updated_messages", "runtime_token_ids", "response_mask"),
-        "append messages that the model did not write",
+        "count the calls that a limit of turns leaves unmade",
         TOOLS,
     ),
 )

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 START, END = "<tool_call>", "</tool_call>"
-FORM = START + '{"name": NAME, "arguments": {...}}' + END
+# Without its tags, which the answer of a tool does not show.
+_HOW = 'write {"name": NAME, "arguments": {...}} between the tags of a call'
 # Line breaks and tabs in strings are what they look like.
 _DECODER = json.JSONDecoder(strict=False)
 _FENCE = re.compile(r"\s*(?:```[a-zA-Z]*\s*)?")
@@ -38,10 +39,10 @@ class ToolCall:
 
 
 def read_tool_calls(text: str) -> tuple[str, list[ToolCall]]:
-    """The text without its calls, and the calls in their order. Linear in the length of the text.
+    """The text without its calls, and the calls in their order.
 
     A call ends where its JSON does, whatever is in its strings; one that is no JSON ends at the
-    next closing tag. One that is cut off at the end of the text counts if its JSON is whole.
+    next tag. One that is cut off at the end of the text counts if its JSON is whole.
     """
     content: list[str] = []
     calls: list[ToolCall] = []
@@ -61,8 +62,9 @@ def _read(text: str, start: int) -> tuple[ToolCall, int]:
     try:
         written, end = _DECODER.raw_decode(text, begin)
     except (ValueError, RecursionError) as error:
-        closing = text.find(END, start)
-        end = len(text) if closing < 0 else closing + len(END)
+        following = text.find(START, start)
+        closing = text.find(END, start, following if following >= 0 else len(text))
+        end = closing + len(END) if closing >= 0 else following if following >= 0 else len(text)
         return ToolCall("", error=_explain(error, text, begin)), end
     after = _AFTER.match(text, end)
     end = after.end() if after else end
@@ -77,9 +79,6 @@ def _read(text: str, start: int) -> tuple[ToolCall, int]:
             closing + len(END)
         )
     return _call(written), closing + len(END)
-
-
-_HOW = f"write {FORM}"
 
 
 def _call(written: Any) -> ToolCall:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 
@@ -36,12 +37,24 @@ def fork():
 def connect():
     socket.create_connection(("127.0.0.1", 9), 0.2)
 
+def empty():
+    try:
+        os.truncate({sentinel!r}, 0)
+    except OSError:
+        os.open({sentinel!r}, os.O_RDONLY | os.O_TRUNC)
+
+def message():
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.sendto(b"1", {sentinel!r} + ".socket")
+
 libc = ctypes.CDLL(None)
 print(json.dumps({{
     "a socket": attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),
     "a connection": attempt(connect),
     "a file of this machine, read": attempt(read),
     "a file of this machine, written": attempt(write),
+    "a file of this machine, emptied": attempt(empty),
+    "a message to another process": attempt(message),
     "the environment of its parent": attempt(
         lambda: open("/proc/%d/environ" % os.getppid()).read(1)
     ),
@@ -71,12 +84,14 @@ def examine(run: Callable[[bytes], ExecutionResult], *, files: bool) -> list[str
     with _sentinel() as sentinel:
         result = run(_CODE.format(sentinel=sentinel).encode())
         written = os.path.exists(sentinel + ".written")
+        emptied = os.path.getsize(sentinel) == 0
     try:
         worked = json.loads(result.stdout)
     except ValueError:
         raise JailBroken(f"the canary did not come to its end: {result.text()}") from None
-    name = "a file of this machine, written"
-    worked[name] = worked.get(name, False) or written
+    for name, seen in (("written", written), ("emptied", emptied)):
+        name = f"a file of this machine, {name}"
+        worked[name] = worked.get(name, False) or seen
     guarded = {
         name: done
         for name, done in worked.items()
@@ -96,5 +111,8 @@ def _sentinel() -> Iterator[str]:
         path = os.path.join(folder, "sentinel")
         with open(path, "w") as file:
             file.write(secrets.token_hex(8))
-        os.chmod(path, 0o644)
-        yield path
+        os.chmod(path, 0o666)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mailbox:
+            mailbox.bind(path + ".socket")
+            os.chmod(path + ".socket", 0o666)
+            yield path

@@ -12,6 +12,7 @@ import base64
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -75,6 +76,7 @@ class FusionClient:
         self._first_wait = first_wait_s
         self._headers = headers or {}
         self._places = threading.BoundedSemaphore(size)
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="sandbox-fusion")
         self._client = httpx.Client(limits=httpx.Limits(max_connections=size))
         self._notebook = (Path(__file__).parent / "notebook.py").read_text()
 
@@ -112,7 +114,8 @@ class FusionClient:
 
     async def arun(self, code: str, limits: Limits | None = None) -> ExecutionResult:
         """`run`, for an event loop."""
-        return await asyncio.to_thread(self.run, code, limits)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.run, code, limits)
 
     def _ask(self, request: dict[str, Any], limits: Limits) -> tuple[dict[str, Any], float]:
         started = time.monotonic()
@@ -148,6 +151,7 @@ class FusionClient:
 
     def close(self) -> None:
         """Close the connections."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 
     def __enter__(self) -> FusionClient:

@@ -45,14 +45,14 @@ class Jail:
         command: what the interpreter's command line is put behind.
         environment: all of it.
         settings: what the zygote is told, see its module.
-        attributes: whether the filter lets modes and owners of files be changed.
+        writes: whether the filter lets files be written, which are the jail's own.
     """
 
     tier: str
     command: list[str]
     environment: dict[str, str]
     settings: dict[str, Any]
-    attributes: bool
+    writes: bool
 
 
 def build(tier: str, limits: Limits, preload: list[str]) -> Jail:
@@ -79,7 +79,7 @@ def build(tier: str, limits: Limits, preload: list[str]) -> Jail:
     if tier == "landlock":
         return Jail(tier, [], environment, settings | {"readable": readable()}, False)
     if tier == "none":
-        return Jail(tier, [], environment, settings, False)
+        return Jail(tier, [], environment, settings, True)
     raise ValueError(f"sandbox tier={tier!r}: allowed are {', '.join(TIERS)}")
 
 

@@ -19,6 +19,8 @@ class Limits:
         memory: bytes of address space of the process, of which the interpreter with numpy and sympy
             takes some 0.4 GiB.
         files: open files.
+        threads: at once; looked at some ten times a second.
+        entries: files and folders in the work directory, looked at as often.
         file_size: bytes that one file may grow to.
         workdir: bytes of the work directory, and of /dev/shm (tier bwrap).
         output: bytes of stdout and stderr together; the code is ended at that.
@@ -29,6 +31,8 @@ class Limits:
     wall_s: float = 10.0
     memory: int = 2 * GIB
     files: int = 64
+    threads: int = 128
+    entries: int = 10_000
     file_size: int = 16 * MIB
     workdir: int = 32 * MIB
     output: int = 8 * MIB
@@ -73,6 +77,8 @@ _ALLOWED: dict[str, tuple[float, float]] = {
     "wall_s": (0.1, 3600),
     "memory": (512 * MIB, 1 << 40),
     "files": (16, 4096),
+    "threads": (1, 100_000),
+    "entries": (1, 10_000_000),
     "file_size": (0, 1 << 40),
     "workdir": (1 * MIB, 1 << 40),
     "output": (1 * KIB, 1 * GIB),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import errno
 import linecache
 import sys
@@ -80,8 +81,9 @@ def _report(error: BaseException) -> None:
             text += NOT_PERMITTED + "\n"
         sys.stderr.write(text)
     except BaseException:
-        # An exception may break its own printing.
-        sys.stderr.write(f"{type(error).__name__}\n")
+        # An exception may break its own printing, and code the stream.
+        with contextlib.suppress(BaseException):
+            sys.stderr.write(f"{type(error).__name__}\n")
 
 
 def _own_frames(frames: TracebackType | None) -> TracebackType | None:

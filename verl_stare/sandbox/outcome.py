@@ -16,8 +16,10 @@ def outcome(
     """The result of a run, with one reason where its output does not say it all."""
     exit_code, killed_by = _ending(ended)
     status, reason = _status(ended, limits, exit_code, killed_by)
-    if session and ended.status is not None and reason:
-        reason = f"{reason[:-1]}; the variables of the session are gone]"
+    if session and ended.status is not None:
+        if status == "ok":
+            status, reason = "error", "[the process of the session has ended]"
+        reason = f"{reason[:-1]}; the variables of the session are gone]" if reason else reason
     return ExecutionResult(
         stdout=ended.stdout.decode("utf-8", "replace"),
         stderr=ended.stderr.decode("utf-8", "replace"),
@@ -30,6 +32,13 @@ def outcome(
         wall_s=ended.wall_s,
         max_rss=ended.max_rss,
         attempts=attempts,
+    )
+
+
+def died(message: str, attempts: int = 1) -> ExecutionResult:
+    """The result where the jail ended with the code that ran in it, each time."""
+    return ExecutionResult(
+        "", "", "killed", f"[killed: the sandbox ended with the code: {message}]", attempts=attempts
     )
 
 
@@ -66,10 +75,18 @@ def _status(
         )
     if ended.stopped == "wall":
         return "timeout", f"[timed out after {limits.wall_s:g}s]"
-    if killed_by == "SIGXCPU" or (killed_by == "SIGKILL" and ended.cpu_s >= limits.cpu_s):
+    if ended.stopped == "threads":
+        return "killed", f"[killed: more than {limits.threads} threads]"
+    if ended.stopped == "entries":
+        return "killed", f"[killed: more than {limits.entries} files and folders]"
+    by_limit = killed_by in {"SIGXCPU", "SIGKILL"} and ended.cpu_s >= 0.9 * limits.cpu_s
+    if by_limit:
         return "timeout", f"[timed out after {limits.cpu_s:g}s of processor time]"
     if killed_by is not None:
-        hint = " (probably out of memory)" if killed_by == "SIGKILL" else ""
+        if ended.stopped == "session":
+            return "killed", "[killed: it tampered with its session]"
+        much = ended.max_rss > limits.memory / 4
+        hint = " (probably out of memory)" if killed_by == "SIGKILL" and much else ""
         return "killed", f"[killed: {killed_by}{hint}]"
     if exit_code:
         # After an exception, the traceback says it.

@@ -13,13 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from verl_stare.sandbox import jail, tiers
 from verl_stare.sandbox.limits import Limits
-from verl_stare.sandbox.outcome import encoded, failure, outcome
-from verl_stare.sandbox.process import Session, Zygote, ZygoteDied
+from verl_stare.sandbox.outcome import died, encoded, failure, outcome
+from verl_stare.sandbox.process import DiedInRun, Session, Zygote, ZygoteDied
 from verl_stare.sandbox.result import ExecutionResult
+from verl_stare.sandbox.syscalls import FilterUnavailable
 
 PRELOAD = ("numpy", "numpy.random", "sympy")
 _ATTEMPTS = 2
 _MOST_SESSIONS = 4096
+_CLOSED_CHECK_SECONDS = 0.5
 
 
 class Pool:
@@ -81,14 +83,16 @@ class Pool:
         source, refused = encoded(code, limits)
         if refused is not None:
             return refused
-        message = ""
+        error: Exception = RuntimeError()
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with self._zygote() as zygote:
                     return outcome(zygote.run(source, limits), limits, attempts=attempt)
-            except (ZygoteDied, OSError) as error:
-                message = str(error)
-        return failure(message, _ATTEMPTS)
+            except (ZygoteDied, FilterUnavailable, OSError) as lost:
+                error = lost
+        # That a jail ends each time that this code runs in it is not the sandbox's failure.
+        ended = died if isinstance(error, DiedInRun) else failure
+        return ended(str(error), _ATTEMPTS)
 
     async def arun(self, code: str, limits: Limits | None = None) -> ExecutionResult:
         """`run`, for an event loop. Cancelled, it ends within the limits of the call."""
@@ -109,12 +113,13 @@ class Pool:
         """One to oneself. After a failure it is closed, and is no longer the pool's."""
         if os.getpid() != self._owner:
             raise RuntimeError("a sandbox pool belongs to the process that has made it")
-        with self._places:
+        self._wait_for_a_place()
+        try:
             with self._lock:
                 if self._closed:
                     raise RuntimeError("the sandbox pool is closed")
                 zygote = self._free.pop() if self._free else None
-            if zygote is not None and not zygote.alive:
+            if zygote is not None and not zygote.ready():
                 self._discard(zygote)
                 zygote = None
             if zygote is None:
@@ -131,6 +136,14 @@ class Pool:
                     zygote.close()
                 else:
                     self._free.append(zygote)
+        finally:
+            self._places.release()
+
+    def _wait_for_a_place(self) -> None:
+        # Not for ever, since a pool may be closed while calls wait.
+        while not self._places.acquire(timeout=_CLOSED_CHECK_SECONDS):
+            if self._closed:
+                raise RuntimeError("the sandbox pool is closed")
 
     def _discard(self, zygote: Zygote) -> None:
         zygote.close()
@@ -190,9 +203,9 @@ class PoolSession:
                     zygote = self._stack.enter_context(self._pool._zygote())
                     self._session = zygote.open_session(self._limits)
                 ended = self._session.run(source)
-            except (ZygoteDied, OSError) as error:
+            except (ZygoteDied, FilterUnavailable, OSError) as error:
                 self._leave(error)
-                return failure(str(error))
+                return (died if isinstance(error, DiedInRun) else failure)(str(error))
             if not self._session.alive:
                 self._leave(None)
             return outcome(ended, self._limits, session=True)
@@ -252,7 +265,10 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
-@atexit.register
 def _close_all() -> None:
     for pool in list(_pools):
         pool.close()
+
+
+# Before the threads of calls are waited for, which atexit is not; private, with no public like.
+getattr(threading, "_register_atexit", atexit.register)(_close_all)

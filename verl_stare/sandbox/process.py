@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import queue
+import secrets
 import select
 import signal
 import socket
@@ -30,6 +31,10 @@ from verl_stare.sandbox.zygote import PACKET
 START_SECONDS = 60.0
 # A killed process is gone, and its files are removed, well within this.
 GRACE_SECONDS = 5.0
+# What cleaning may take; a new jail takes less than a second.
+CLEAN_SECONDS = 2.0
+# Between looks at the number of threads.
+LOOK_SECONDS = 0.1
 _CHUNK = 1 << 16
 _START = """import sys, types
 for name, source in {modules!r}.items():
@@ -40,7 +45,11 @@ sys.modules["verl_stare.sandbox.zygote"].main({descriptor})"""
 
 
 class ZygoteDied(RuntimeError):
-    """The zygote, or its jail, has ended: it does not start, or a call took it down."""
+    """The zygote, or its jail, has ended or does not start."""
+
+
+class DiedInRun(ZygoteDied):
+    """It ended while code ran in it."""
 
 
 @dataclass
@@ -50,8 +59,8 @@ class Ended:
     Attributes:
         status: of wait(2); None if a session's cell came to its end and its process lives.
         exit_code: of such a cell.
-        stopped: why it was ended from outside: `wall`, `output`, `session` (it ended, or broke the
-            rules of a session), or None.
+        stopped: why it was ended from outside: `wall`, `output`, `threads`, `entries`, `session`
+            (it ended, or broke the rules of a session), or None.
         dropped: bytes of output that were read and not kept.
     """
 
@@ -100,26 +109,41 @@ class Zygote:
                 )
             )
         self.pid = self._process.pid
-        self._running = self._last = False
+        self._running = False
+        self._dirty = False
         try:
-            program_bytes = syscalls.compiled(jail.attributes)
+            program_bytes = syscalls.compiled(jail.writes)
             filter_ = base64.b64encode(program_bytes).decode()
             self._send({**settings, "filter": filter_})
             self._receive(time.monotonic() + START_SECONDS)
+            for pid in family(self.pid):
+                # The kernel is to end these before a trainer.
+                with contextlib.suppress(OSError):
+                    Path(f"/proc/{pid}/oom_score_adj").write_text("700")
         except BaseException:
             self.close()
             raise
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, and takes another call."""
-        return not self._last and self._process.poll() is None
+        """Whether it runs."""
+        return self._process.poll() is None
+
+    def ready(self) -> bool:
+        """Wait until what the last run left is removed; False if that takes too long."""
+        if self._dirty:
+            try:
+                self._dirty = "clean" not in self._receive(time.monotonic() + CLEAN_SECONDS)
+            except ZygoteDied:
+                return False
+        return self.alive and not self._dirty
 
     def run(self, source: bytes, limits: Limits) -> Ended:
         """Run a program in a process of its own, to its end or its limits.
 
         Raises:
-            ZygoteDied: the jail ended meanwhile.
+            DiedInRun: the jail ended meanwhile.
+            ZygoteDied: it had ended before.
         """
         with _Pipes() as pipes:
             self._start(source, limits, pipes, [])
@@ -143,12 +167,18 @@ class Zygote:
         pipes.close_write_ends()
 
     def _watch(
-        self, pipes: _Pipes, limits: Limits, ended: Ended, cells: socket.socket | None
+        self,
+        pipes: _Pipes,
+        limits: Limits,
+        ended: Ended,
+        cells: socket.socket | None,
+        cell: str = "",
     ) -> None:
         """Collect output until the process ends, or, in a session, the cell does."""
         started = time.monotonic()
         deadline = started + limits.wall_s
         given_up = float("inf")
+        look = started + LOOK_SECONDS
         poller = select.poll()
         sinks = {pipes.out_read: ended.stdout, pipes.err_read: ended.stderr}
         for descriptor in (*sinks, self._control.fileno()):
@@ -158,20 +188,26 @@ class Zygote:
         while self._running or sinks:
             now = time.monotonic()
             if now >= given_up:
+                # It is slow to die, or its jail to say so. With the jail it dies in any case.
                 self.close()
-                raise ZygoteDied("the sandbox does not end a process that it was told to kill")
+                self._running, ended.status = False, int(signal.SIGKILL)
+                break
+            if now >= look and ended.stopped is None:
+                look = now + LOOK_SECONDS
+                if _threads(self.pid) > limits.threads:
+                    ended.stopped = "threads"
             if now >= deadline and ended.stopped is None:
                 ended.stopped = "wall"
             if ended.stopped and given_up == float("inf"):
                 self._send({"kill": True})
                 given_up = now + GRACE_SECONDS
-            until = given_up if ended.stopped else deadline
+            until = given_up if ended.stopped else min(deadline, look)
             for descriptor, _ in poller.poll(max(0.0, until - now) * 1_000 + 1):
                 if descriptor == self._control.fileno():
                     self._ended(ended, given_up)
                     poller.unregister(descriptor)
                 elif cells is not None and descriptor == cells.fileno():
-                    if self._cell_ended(cells, ended):
+                    if self._cell_ended(cells, cell, ended):
                         _drain(sinks, limits.output, ended)
                         ended.wall_s = time.monotonic() - started
                         return
@@ -197,24 +233,29 @@ class Zygote:
         self._ended(Ended(), time.monotonic() + GRACE_SECONDS)
 
     def _ended(self, ended: Ended, given_up: float) -> None:
-        message = self._receive(min(given_up, time.monotonic() + GRACE_SECONDS))
-        self._running = False
-        self._last = message["last"]
+        try:
+            message = self._receive(min(given_up, time.monotonic() + GRACE_SECONDS))
+        except ZygoteDied as error:
+            raise DiedInRun(str(error)) from error
+        self._running, self._dirty = False, True
+        ended.stopped = message["stopped"] or ended.stopped
         ended.status = message["ended"]
         ended.cpu_s = message["cpu_s"]
         ended.max_rss = message["max_rss"]
 
     @staticmethod
-    def _cell_ended(cells: socket.socket, ended: Ended) -> bool:
+    def _cell_ended(cells: socket.socket, cell: str, ended: Ended) -> bool:
         """Read what a session's process says, which is not to be trusted; False if it says nothing
         that it should."""
         try:
-            message = cells.recv(PACKET)
-            done = json.loads(message) if message else {}
-            ended.exit_code = int(done["exit_code"]) & 0xFF
-            ended.cpu_s = float(done["cpu_s"])
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            done = json.loads(cells.recv(PACKET))
+            code, seconds = done["exit_code"], float(done["cpu_s"])
+            right = done["cell"] == cell and type(code) is int and 0 <= code < 256
+            if not right or not 0.0 <= seconds < 1e9:
+                return False
+        except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
             return False
+        ended.exit_code, ended.cpu_s = code, seconds
         return True
 
     def _send(self, message: object, descriptors: list[int] | None = None) -> None:
@@ -233,7 +274,8 @@ class Zygote:
         except OSError:
             message = b""
         if not message:
-            self._process.wait(GRACE_SECONDS)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_SECONDS)
             raise ZygoteDied(f"the sandbox has ended{self._said()}")
         return json.loads(message)
 
@@ -251,7 +293,8 @@ class Zygote:
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE_SECONDS)
         self.let_go()
 
     def let_go(self) -> None:
@@ -282,10 +325,12 @@ class Session:
             ZygoteDied: the jail ended meanwhile.
         """
         ended = Ended()
+        # Not to be known before, so that no reply is written ahead.
+        cell = secrets.token_hex(8)
         with _file_of(source) as file, contextlib.suppress(OSError):
-            cell = json.dumps({"cpu_s": self._limits.cpu_s}).encode()
-            socket.send_fds(self._cells, [cell], [file])
-        self._zygote._watch(self._pipes, self._limits, ended, self._cells)
+            message = json.dumps({"cell": cell, "cpu_s": self._limits.cpu_s}).encode()
+            socket.send_fds(self._cells, [message], [file])
+        self._zygote._watch(self._pipes, self._limits, ended, self._cells, cell)
         self.alive = ended.status is None
         return ended
 
@@ -325,6 +370,26 @@ class _Pipes:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def family(pid: int) -> list[int]:
+    """A process and its descendants, as far as the kernel tells."""
+    found = [pid]
+    for one in found:
+        with contextlib.suppress(OSError):
+            children = Path(f"/proc/{one}/task/{one}/children").read_text()
+            found += map(int, children.split())
+    return found
+
+
+def _threads(pid: int) -> int:
+    """The most threads that a process of a jail has."""
+    most = 0
+    for one in family(pid):
+        with contextlib.suppress(OSError, ValueError):
+            stat = Path(f"/proc/{one}/stat").read_text()
+            most = max(most, int(stat.rpartition(")")[2].split()[17]))
+    return most
 
 
 def _read(descriptor: int, sink: bytearray, most: int, ended: Ended) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import functools
+import os
 import socket
 import tempfile
 import termios
@@ -18,23 +19,21 @@ from typing import Any
 from verl_stare.sandbox.zygote import INSTRUCTION_SIZE, OWN_PID, operand
 
 _ALLOWED = """
-read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range
-open openat openat2 creat dup dup2 dup3 pipe pipe2 access faccessat faccessat2 stat fstat lstat
-newfstatat statx fstatfs statfs readlink readlinkat getcwd chdir fchdir getdents getdents64
-ftruncate truncate fallocate fsync fdatasync sync_file_range fadvise64 flock umask mkdir mkdirat
-rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat copy_file_range
-sendfile inotify_init1 inotify_add_watch inotify_rm_watch mmap mremap munmap mprotect madvise
-mincore msync mlock munlock mlock2 brk futex futex_waitv set_robust_list set_tid_address rseq
-membarrier sched_yield arch_prctl exit exit_group restart_syscall getpid getppid gettid getpgid
-getpgrp getsid getuid geteuid getgid getegid setrlimit getresuid getresgid getgroups getcpu
-sched_getaffinity sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min
-getpriority uname sysinfo getrusage getrlimit times capget rt_sigaction rt_sigprocmask rt_sigpending
-rt_sigsuspend rt_sigreturn rt_sigtimedwait sigaltstack pause alarm getitimer setitimer timer_create
-timer_settime timer_gettime timer_getoverrun timer_delete timerfd_create timerfd_settime
-timerfd_gettime signalfd signalfd4 eventfd eventfd2 clock_gettime clock_getres clock_nanosleep
-nanosleep gettimeofday time poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl
-epoll_wait epoll_pwait epoll_pwait2 getrandom wait4 waitid sendto recvfrom sendmsg recvmsg shutdown
-getsockopt setsockopt getsockname getpeername
+read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range dup
+dup2 dup3 pipe pipe2 access faccessat faccessat2 stat fstat lstat newfstatat statx fstatfs statfs
+readlink readlinkat getcwd chdir fchdir getdents getdents64 fadvise64 umask mkdir mkdirat rmdir
+unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat copy_file_range sendfile
+mmap mremap munmap mprotect madvise mincore msync mlock munlock mlock2 brk futex futex_waitv
+set_robust_list set_tid_address rseq membarrier sched_yield arch_prctl exit exit_group
+restart_syscall getpid getppid gettid getpgid getpgrp getsid getuid geteuid getgid getegid setrlimit
+getresuid getresgid getgroups getcpu sched_getaffinity sched_getparam sched_getscheduler
+sched_get_priority_max sched_get_priority_min getpriority uname sysinfo getrusage getrlimit times
+capget rt_sigaction rt_sigprocmask rt_sigpending rt_sigsuspend rt_sigreturn rt_sigtimedwait
+sigaltstack pause alarm getitimer setitimer timer_create timer_settime timer_gettime
+timer_getoverrun timer_delete timerfd_create timerfd_settime timerfd_gettime signalfd signalfd4
+eventfd eventfd2 clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time poll ppoll
+select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 getrandom
+wait4 waitid sendto recvfrom sendmsg recvmsg shutdown getsockopt getsockname getpeername
 """
 _REFUSED = """
 fork vfork execve execveat socket connect bind listen accept accept4 tkill rt_sigqueueinfo
@@ -51,15 +50,17 @@ setpriority ioprio_set ioprio_get sched_setaffinity sched_setscheduler sched_set
 setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups capset setpgid
 setsid seccomp vhangup nfsservctl migrate_pages move_pages mbind set_mempolicy get_robust_list
 lookup_dcookie mlockall munlockall landlock_create_ruleset landlock_add_rule landlock_restrict_self
-get_mempolicy vmsplice splice tee
+get_mempolicy vmsplice splice tee fsync fdatasync sync_file_range sync syncfs flock inotify_init
+inotify_init1 inotify_add_watch inotify_rm_watch setsockopt chmod fchmod fchmodat fchmodat2 chown
+fchown lchown fchownat utime utimes utimensat futimesat setxattr lsetxattr fsetxattr removexattr
+lremovexattr fremovexattr getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 """
-# Attributes of files, which Landlock does not govern.
-_ATTRIBUTES = """
-chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat
-setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr getxattr lgetxattr fgetxattr
-listxattr llistxattr flistxattr
-"""
-_CLONE_THREAD = 0x10000
+# What makes a file empty, which Landlock governs only from its third version on.
+_TRUNCATING = "truncate ftruncate fallocate creat"
+# VM, FS, FILES, SIGHAND, THREAD: what makes a thread, with the limits of its process.
+_CLONE_THREAD = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000
+# Of a socket pair: streams and packets, which cannot be sent elsewhere; less the flags.
+_PAIRS, _PAIR_MASK = (int(socket.SOCK_STREAM), int(socket.SOCK_SEQPACKET)), 0xF
 _PRCTL = (15, 16, 3, 0x53564D41)  # PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_VMA
 _IOCTL = (termios.TCGETS, termios.FIONREAD, termios.TIOCGWINSZ, 0x5421, 0x5450, 0x5451)
 # Signals and leases would go to other processes.
@@ -74,11 +75,11 @@ class FilterUnavailable(RuntimeError):
 
 
 @functools.lru_cache
-def compiled(attributes: bool) -> bytes:
+def compiled(writes: bool) -> bytes:
     """The filter, as the kernel takes it, with `OWN_PID` for the number of the process.
 
     Args:
-        attributes: whether modes, owners, times and the like of files may be changed.
+        writes: whether the tier has files that may be written.
 
     Raises:
         FilterUnavailable: libseccomp or its binding is missing.
@@ -92,35 +93,34 @@ def compiled(attributes: bool) -> bytes:
     refuse = seccomp.ERRNO(errno.EPERM)
     rules = seccomp.SyscallFilter(seccomp.ERRNO(errno.ENOSYS))
     rules.set_attr(seccomp.Attr.ACT_BADARCH, seccomp.KILL_PROCESS)
-    changes = _ATTRIBUTES.split()
-    for name in [*_ALLOWED.split(), *(changes if attributes else [])]:
+    truncating = _TRUNCATING.split()
+    for name in [*_ALLOWED.split(), *([*truncating, "open", "openat"] if writes else [])]:
         _add(rules, seccomp.ALLOW, name)
-    for name in [*_REFUSED.split(), *([] if attributes else changes)]:
+    for name in [*_REFUSED.split(), *([] if writes else truncating)]:
         _add(rules, refuse, name)
     equal, masked = seccomp.EQ, seccomp.MASKED_EQ
-    for name, allowed, otherwise in (
-        # Threads, and no processes.
-        (
-            "clone",
-            [seccomp.Arg(0, masked, _CLONE_THREAD, _CLONE_THREAD)],
-            seccomp.Arg(0, masked, _CLONE_THREAD, 0),
-        ),
-        ("kill", [seccomp.Arg(0, equal, OWN_PID)], seccomp.Arg(0, seccomp.NE, OWN_PID)),
-        ("tgkill", [seccomp.Arg(0, equal, OWN_PID)], seccomp.Arg(0, seccomp.NE, OWN_PID)),
-        (
-            "socketpair",
-            [seccomp.Arg(0, equal, int(socket.AF_UNIX))],
-            seccomp.Arg(0, seccomp.NE, int(socket.AF_UNIX)),
-        ),
-        ("prlimit64", [seccomp.Arg(0, equal, pid) for pid in (0, OWN_PID)], None),
-        ("prctl", [seccomp.Arg(0, equal, option) for option in _PRCTL], None),
-        ("ioctl", [seccomp.Arg(1, equal, request) for request in _IOCTL], None),
-        ("fcntl", [seccomp.Arg(1, equal, command) for command in _FCNTL], None),
+    if not writes:
+        for name, place in (("open", 1), ("openat", 2)):
+            _add(rules, seccomp.ALLOW, name, seccomp.Arg(place, masked, os.O_TRUNC, 0))
+            _add(rules, refuse, name, seccomp.Arg(place, masked, os.O_TRUNC, os.O_TRUNC))
+    pair = seccomp.Arg(0, equal, int(socket.AF_UNIX))
+    for kind in _PAIRS:
+        _add(rules, seccomp.ALLOW, "socketpair", pair, seccomp.Arg(1, masked, _PAIR_MASK, kind))
+    # Threads, and no processes.
+    thread = seccomp.Arg(0, masked, _CLONE_THREAD, _CLONE_THREAD)
+    _add(rules, seccomp.ALLOW, "clone", thread)
+    _add(rules, refuse, "clone", seccomp.Arg(0, masked, 0x10000, 0))
+    for name in ("kill", "tgkill"):
+        _add(rules, seccomp.ALLOW, name, seccomp.Arg(0, equal, OWN_PID))
+        _add(rules, refuse, name, seccomp.Arg(0, seccomp.NE, OWN_PID))
+    for name, allowed in (
+        ("prlimit64", [seccomp.Arg(0, equal, pid) for pid in (0, OWN_PID)]),
+        ("prctl", [seccomp.Arg(0, equal, option) for option in _PRCTL]),
+        ("ioctl", [seccomp.Arg(1, equal, request) for request in _IOCTL]),
+        ("fcntl", [seccomp.Arg(1, equal, command) for command in _FCNTL]),
     ):
         for argument in allowed:
             _add(rules, seccomp.ALLOW, name, argument)
-        if otherwise is not None:
-            _add(rules, refuse, name, otherwise)
     with tempfile.TemporaryFile() as file:
         rules.export_bpf(file)
         file.seek(0)

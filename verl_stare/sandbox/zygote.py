@@ -10,11 +10,12 @@ Messages are JSON, one a packet::
     -> {settings}                                   once
     <- {"ready": true}
     -> {"run": {limits}, "session": bool}           with descriptors: code, stdout, stderr[, cells]
-    <- {"ended": wait status, "cpu_s", "max_rss", "last": whether this zygote takes no other run}
+    <- {"ended": wait status, "cpu_s", "max_rss", "stopped": why this process ended it, or null}
+    <- {"clean": true}                              before the next run, else it takes none
     -> {"kill": true}
 
-In a session the child stays, and takes cells over a socket of its own: `{"cpu_s"}` with a
-descriptor of the code, answered by `{"exit_code", "cpu_s"}`.
+In a session the child stays, and takes cells over a socket of its own: `{"cell", "cpu_s"}` with a
+descriptor of the code, answered by `{"cell", "exit_code", "cpu_s"}`.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ SESSION_CELLS = 64
 # Exit code of a child that could not be confined, and has run nothing.
 SETUP_FAILED = 70
 MOST_SPARE_DEATHS = 10
+_LOOK_MS = 50
 # Of a filter: a code, two jumps, an operand.
 INSTRUCTION_SIZE = 8
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
-_PR_CAPBSET_DROP = 24
+_PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 4, 24
 _LAST_CAPABILITY = 63
 
 # What an interpreter does at its end; a private name, since there is no other.
@@ -88,6 +90,8 @@ class _Zygote:
         self.writable = settings["writable"]
         # The process that runs code, and the one that is ready to.
         self.child = 0
+        self.entries = 0
+        self.stopped: str | None = None
         self.spare: tuple[int, socket.socket] | None = None
         self.spare_deaths = 0
         self.wakeups, self.wakeup = os.pipe()
@@ -103,10 +107,11 @@ class _Zygote:
         poller.register(self.control, select.POLLIN)
         poller.register(self.wakeups, select.POLLIN)
         while True:
-            poller.poll()
+            poller.poll(_LOOK_MS if self.child and self.writable else None)
             with contextlib.suppress(BlockingIOError):
                 os.read(self.wakeups, 1 << 10)
             self._reap()
+            self._count_entries()
             if not self._take():
                 self._kill()
                 return
@@ -119,9 +124,11 @@ class _Zygote:
             return True
         if not message:
             return False
-        if "kill" in json.loads(message):
+        request = json.loads(message)
+        if "kill" in request:
             self._kill()
             return True
+        self.stopped, self.entries = None, request["run"]["entries"]
         if self.spare is None:
             self._fork()
         assert self.spare is not None
@@ -160,6 +167,14 @@ class _Zygote:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.child, signal.SIGKILL)
 
+    def _count_entries(self) -> None:
+        """The kernel limits the size of the work directory, and not the number of its files."""
+        for folder in self.writable if self.child else []:
+            found = os.statvfs(folder)
+            if found.f_files - found.f_ffree > self.entries and self.stopped is None:
+                self.stopped = "entries"
+                self._kill()
+
     def _reap(self) -> None:
         while True:
             try:
@@ -180,27 +195,28 @@ class _Zygote:
                 continue
             self.spare_deaths = 0
             self.child = 0
-            used_up = {
-                "cpu_s": used.ru_utime + used.ru_stime,
-                "max_rss": used.ru_maxrss << 10,
-            }
-            try:
-                for folder in self.writable:
-                    _empty(folder)
-            except BaseException:
-                # Code must not be able to make its run a failure of the sandbox: the run has its
-                # result, and this jail takes no other.
-                self._send({"ended": status, "last": True, **used_up})
-                raise
-            self._send({"ended": status, "last": False, **used_up})
+            # Before cleaning up: code must not be able to make its run a failure of the sandbox by
+            # what it leaves behind. If that cannot be removed, this jail takes no other run.
+            self._send(
+                {
+                    "ended": status,
+                    "cpu_s": used.ru_utime + used.ru_stime,
+                    "max_rss": used.ru_maxrss << 10,
+                    "stopped": self.stopped,
+                }
+            )
+            for folder in self.writable:
+                _empty(folder)
+            self._send({"clean": True})
             if self.spare is None:
                 self._fork()
 
     @staticmethod
     def _new_randomness() -> None:
         """Each call has random numbers of its own; Python's are seeded at the fork."""
-        if "numpy.random" in sys.modules:
-            sys.modules["numpy.random"].seed()
+        for name in ("numpy.random", "sympy.core.random"):
+            if name in sys.modules:
+                sys.modules[name].seed()
 
     def _send(self, message: object) -> None:
         self.control.send(json.dumps(message).encode())
@@ -217,7 +233,7 @@ def _receive(channel: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
 
 def _empty(folder: str) -> None:
     """Remove all that a call has left, in any depth and with any modes."""
-    os.chmod(folder, stat.S_IRWXU)
+    mark = os.urandom(8).hex()
     number = 0
     while entries := os.listdir(folder):
         for entry in entries:
@@ -229,9 +245,7 @@ def _empty(folder: str) -> None:
             # What is in it moves up: a path of thousands of folders cannot be named.
             for inner in os.listdir(path):
                 number += 1
-                os.rename(
-                    os.path.join(path, inner), os.path.join(folder, f".{os.getpid()}.{number}")
-                )
+                os.rename(os.path.join(path, inner), os.path.join(folder, f".{mark}.{number}"))
             os.rmdir(path)
 
 
@@ -266,6 +280,8 @@ def _run(inbox: socket.socket, program: bytes, parent: int) -> NoReturn:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(SETUP_FAILED)
+    # No core dump, wherever the system would send one.
+    _prctl(_PR_SET_DUMPABLE, 0)
     os.setsid()
     # Out of the way of the numbers that it gets.
     moved = inbox.fileno() if inbox.fileno() > 15 else _moved_up(inbox.fileno())
@@ -294,6 +310,7 @@ def _limit(limits: dict[str, Any], session: bool) -> None:
         (resource.RLIMIT_FSIZE, limits["file_size"]),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, 1024),
         (resource.RLIMIT_MEMLOCK, 64 << 10),
     ):
         hard = resource.getrlimit(name)[1]
@@ -333,11 +350,12 @@ def _serve_cells(channel: socket.socket, namespace: dict[str, Any]) -> NoReturn:
         os.close(descriptors[0])
         before = _cpu_seconds()
         hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-        soft = math.ceil(before + json.loads(message)["cpu_s"])
+        cell = json.loads(message)
+        soft = math.ceil(before + cell["cpu_s"])
         resource.setrlimit(resource.RLIMIT_CPU, (min(soft, hard), hard))
         code = _execute(source, namespace)
         _flush()
-        done = {"exit_code": code, "cpu_s": _cpu_seconds() - before}
+        done = {"cell": cell["cell"], "exit_code": code, "cpu_s": _cpu_seconds() - before}
         channel.send(json.dumps(done).encode())
 
 
