@@ -196,7 +196,7 @@ ATTACKS = {
     "the modes of host files": Case(
         "import os\nfor path in ('/usr/bin/env', os.__file__):\n  try: os.chmod(path, 0o777); print('got', path)\n"
         "  except OSError as e: print(e.strerror)",
-        "ok", {"bwrap": "Read-only file system", "landlock": "Operation not permitted"},
+        "ok", "Operation not permitted",
     ),
     "an executable of its own": Case(
         "import os\nopen('leak', 'w').write('#!/bin/sh')\nos.chmod('leak', 0o755)\nos.execv('leak', ['leak'])",
@@ -235,8 +235,66 @@ ATTACKS = {
         "ok|error", {"bwrap": "a", "landlock": DENIED},
     ),
     "files without end": Case(
-        "n = 0\nwhile True:\n  open(f'leak{n}', 'w').close()\n  n += 1", "error|timeout",
-        {"bwrap": "", "landlock": DENIED},
+        "n = 0\nwhile True:\n  open(f'leak{n}', 'w').close()\n  n += 1", "error|killed",
+        {"bwrap": "[killed: more than 10000 files and folders]", "landlock": DENIED},
+    ),
+    "folders beside each other without end": Case(
+        "import os\nn = 0\nwhile True:\n  os.mkdir(str(n))\n  n += 1", "error|killed",
+        {"bwrap": "[killed: more than 10000 files and folders]", "landlock": DENIED},
+    ),
+    "modes of what it made": Case(
+        "import os\nos.mkdir('leak', 0)\nos.umask(0o777)\nos.mkdir('leak2')\nprint('a')", "ok|error",
+        {"bwrap": "a", "landlock": DENIED},
+    ),
+    "attributes of the work directory": Case(
+        "import os\nos.setxattr('.', 'user.note', b'1')", "error", DENIED
+    ),
+    "times of the work directory": Case("import os\nos.utime('.', (1, 1))", "error", DENIED),
+    "modes of devices": Case("import os\nos.chmod('/dev/null', 0o666)", "error", DENIED),
+    "times of devices": Case("import os\nos.utime('/dev/zero')", "error", DENIED),
+    "host files emptied": Case(
+        "import os\nfor f in (lambda: os.truncate(os.__file__, 0),\n"
+        "    lambda: os.open(os.__file__, os.O_RDONLY | os.O_TRUNC)):\n"
+        "  try: f(); print('got')\n  except OSError as e: print(e.strerror)",
+        "ok", {"bwrap": "Read-only file system", "landlock": "Operation not permitted\nOperation not"},
+    ),
+    "messages to sockets of the host": Case(
+        "import socket\nsocket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)", "error",
+        ("not implemented", DENIED),
+    ),
+    "locks on host files": Case(
+        "import fcntl, os\nfcntl.flock(open(os.__file__), fcntl.LOCK_EX)", "error", DENIED
+    ),
+    "watching folders of the host": Case(
+        LIBC + "print(libc.inotify_init1(0))\n" + ERROR, "ok", "-1\nOperation not permitted"
+    ),
+    "threads by raw calls": Case(
+        LIBC + "import mmap, time\nprint('a')\n"
+        "code = mmap.mmap(-1, 4096, prot=7)\n"
+        "n = 0\nimport threading\nthreading.stack_size(32768)\n"
+        "while True:\n  threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+        "killed|error|timeout",
+        ("[killed: more than 128 threads]", "can't start new thread", "MemoryError"), "a",
+    ),
+    "a thread with descriptors of its own": Case(
+        LIBC + "print(libc.syscall(56, 0x10000 | 0x800 | 0x100, 0, 0, 0, 0) "
+        "if os.uname().machine == 'x86_64' else -1)\n" + ERROR, "ok", "-1",
+    ),
+    "signals pending": Case(
+        "import ctypes\nlibc = ctypes.CDLL(None)\nt = ctypes.c_int()\n"
+        "print(sum(libc.syscall(222, 1, 0, ctypes.byref(t)) == 0 for _ in range(3000)) < 2000 "
+        "if __import__('os').uname().machine == 'x86_64' else True)",
+        "ok", "True",
+    ),
+    "errors without a place to be told": Case(
+        "import os\nos.closerange(0, 64)\n1 / 0", "error", "[exited with code 1]"
+    ),
+    "the processor's limit lowered": Case(
+        "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (0, 0))\nwhile True: pass",
+        "killed|timeout", ("[killed: SIGKILL]", "[timed out"),
+    ),
+    "a signal of a limit": Case(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGXCPU)", "killed", "[killed: SIGXCPU]"
     ),
     "exceptions that break their printing": Case(
         "class E(Exception):\n  def __str__(self): raise SystemExit(0)\nraise E", "error", "E"

@@ -14,7 +14,7 @@ from verl_stare.sandbox import Limits, Pool
         ({"memory": 1 << 20}, "sandbox limit memory=1048576: allowed is a whole number from"),
         ({"files": 8.0}, "sandbox limit files=8.0: allowed is a whole number from 16 to 4096"),
         ({"output": True}, "sandbox limit output=True"),
-        ({"cpu": 8}, "sandbox limit 'cpu' is unknown: allowed are cpu_s, file_size, files, memory"),
+        ({"cpu": 8}, "sandbox limit 'cpu' is unknown: allowed are cpu_s, entries, file_size"),
     ],
 )
 def test_what_is_not_allowed(values: dict, says: str) -> None:
@@ -36,6 +36,12 @@ def test_defaults() -> None:
         (Limits(memory=1 << 29), "bytearray(1 << 29)", "MemoryError"),
         (Limits(files=16), "[open('/dev/null') for _ in range(20)]", "Too many open files"),
         (Limits(output=1024), "print('x' * 2000)", "at the limit of 0.000977 MiB]"),
+        (
+            Limits(threads=20),
+            "import threading, time\nfor _ in range(30):\n"
+            "  threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\ntime.sleep(9)",
+            "[killed: more than 20 threads]",
+        ),
         (Limits(source=1024), "#" * 1025, "[the code has 1025 bytes, and at most 1024"),
     ],
 )

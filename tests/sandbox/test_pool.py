@@ -187,6 +187,67 @@ def test_a_session_starts_anew_after_its_process_has_ended(pool: Pool) -> None:
         assert session.run("x = 2\nx").text() == "2"
 
 
+def test_the_end_of_a_session_is_no_success(pool: Pool) -> None:
+    with pool.session() as session:
+        session.run("x = 1")
+        result = session.run("import os\nos._exit(0)")
+        assert result.status == "error"
+        assert "the process of the session has ended; the variables" in result.text()
+        assert "NameError" in session.run("x").text()
+
+
+def test_what_is_slow_to_remove_is_not_the_codes_failure() -> None:
+    """Cleaning up has its own time; a jail that takes longer is given up."""
+    with Pool(1, limits=Limits(cpu_s=5, wall_s=10, entries=1_000_000)) as made:
+        if made.tier != "bwrap":
+            pytest.skip("no file can be written in this tier")
+        code = (
+            "import os, time\nn = 0\nwhile time.process_time() < 1.5:\n  os.mkdir(str(n)); n += 1"
+        )
+        result = made.run(code + "\nprint('finished')")
+        assert (result.status, result.stdout, result.attempts) == ("ok", "finished\n", 1)
+        started = time.monotonic()
+        assert made.run("import os\nos.listdir('.')").text() == "[]"
+        assert time.monotonic() - started < 60
+
+
+def test_code_that_takes_its_jail_along_is_killed(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is no failure of the sandbox, which would leave the trajectory out of the loss."""
+    from verl_stare.sandbox.process import DiedInRun, Zygote
+
+    def dies(self: Zygote, *_: object) -> None:
+        raise DiedInRun("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Zygote, "run", dies)
+        result = pool.run("1")
+    assert (result.status, result.attempts) == ("killed", 2)
+    assert result.text() == "[killed: the sandbox ended with the code: gone]"
+
+
+WAITING = """
+import asyncio, sys
+from verl_stare.sandbox import Pool
+pool = Pool(1, tier=sys.argv[1])
+session = pool.session()
+session.run("x = 1")
+async def main():
+    task = asyncio.create_task(pool.arun("2"))
+    await asyncio.sleep(0.2)
+    task.cancel()
+asyncio.run(main())
+print("end", flush=True)
+"""
+
+
+def test_a_call_that_waits_does_not_hold_up_the_end(pool: Pool) -> None:
+    command = [sys.executable, "-c", WAITING, pool.tier]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "end\n"
+
+
 def test_each_cell_of_a_session_has_its_own_seconds(pool: Pool) -> None:
     burn = "import time\nend = time.process_time() + 0.8\nwhile time.process_time() < end: pass"
     with pool.session(Limits(cpu_s=1, wall_s=10)) as session:
@@ -195,9 +256,19 @@ def test_each_cell_of_a_session_has_its_own_seconds(pool: Pool) -> None:
 
 def test_a_session_that_lies_about_its_end_is_not_believed_further(pool: Pool) -> None:
     forged = "import os\nfor n in range(3, 9):\n  try: os.write(n, {!r})\n  except OSError: pass"
-    for lie in (b"nonsense", b'{"exit_code": []}', b"[" * 9_999, b'{"exit_code": 0, "cpu_s": "x"}'):
+    for lie in (
+        b"nonsense",
+        b'{"exit_code": []}',
+        b"[" * 9_999,
+        b'{"exit_code": 0, "cpu_s": "x"}',
+        b'{"exit_code": Infinity, "cpu_s": 0}',
+        b'{"cell": "", "exit_code": 0, "cpu_s": 0}',
+        b'{"cell": "", "exit_code": 0, "cpu_s": 1' + b"0" * 400 + b"}",
+    ):
         with pool.session() as session:
-            session.run(forged.format(lie) + "\nprint('after')")
+            result = session.run(forged.format(lie) + "\nprint('after')")
+            assert result.status == "killed"
+            assert "[killed: it tampered with its session" in result.text()
         assert pool.run("2").text() == "2"
 
 

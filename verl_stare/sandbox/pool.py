@@ -84,12 +84,17 @@ class Pool:
         if refused is not None:
             return refused
         error: Exception = RuntimeError()
-        for attempt in range(1, _ATTEMPTS + 1):
+        attempt = 1
+        while attempt <= _ATTEMPTS:
+            new = True
             try:
                 with self._zygote() as zygote:
+                    new = zygote.is_new
                     return outcome(zygote.run(source, limits), limits, attempts=attempt)
             except (ZygoteDied, FilterUnavailable, OSError) as lost:
                 error = lost
+                # That one has died since its last call says nothing of the next.
+                attempt += new or isinstance(lost, DiedInRun)
         # That a jail ends each time that this code runs in it is not the sandbox's failure.
         ended = died if isinstance(error, DiedInRun) else failure
         return ended(str(error), _ATTEMPTS)

@@ -111,6 +111,7 @@ class Zygote:
         self.pid = self._process.pid
         self._running = False
         self._dirty = False
+        self.is_new = True
         try:
             program_bytes = syscalls.compiled(jail.writes)
             filter_ = base64.b64encode(program_bytes).decode()
@@ -163,6 +164,7 @@ class Zygote:
         request = {"run": limits.as_dict(), "session": bool(more)}
         with _file_of(source) as file:
             self._send(request, [file, pipes.out_write, pipes.err_write, *more])
+        self.is_new = False
         self._running = True
         pipes.close_write_ends()
 
