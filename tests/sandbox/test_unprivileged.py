@@ -1,9 +1,11 @@
 """The same cases for a user without privileges, as in a container that does not run as root."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -42,8 +44,17 @@ def interpreter(tmp_path: Path) -> str | None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run without privileges already")
-def test_the_same_for_a_user_without_privileges(tmp_path: Path) -> None:
+def test_the_same_for_a_user_without_privileges() -> None:
+    # pytest's own folders are for one user.
+    tmp_path = Path(tempfile.mkdtemp(prefix="verl-stare-nobody-"))
     tmp_path.chmod(0o777)
+    try:
+        run(tmp_path)
+    finally:
+        shutil.rmtree(tmp_path)
+
+
+def run(tmp_path: Path) -> None:
     python = interpreter(tmp_path)
     if python is None:
         pytest.skip("no interpreter that another user may run has these packages")
