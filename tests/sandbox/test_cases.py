@@ -22,6 +22,7 @@ GROWTH = 200 << 20
 def test_case(pool: Pool, name: str) -> None:
     case: Case = CASES[name]
     pool.run("pass")
+    jails = pool.pids()
     before = traces.at_rest()
     result = pool.run(case.code)
     text = result.text()
@@ -33,6 +34,8 @@ def test_case(pool: Pool, name: str) -> None:
     # The next one finds nothing of it.
     after = pool.run(LOOK)
     assert after.stdout == "5\n[]\n[]\n"
+    # In the same jail, which has outlived it.
+    assert pool.pids() == jails
     left = traces.settled(pool, before)
     assert len(left.processes) <= len(before.processes)
     assert left.descriptors <= before.descriptors

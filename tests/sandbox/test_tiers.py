@@ -69,6 +69,7 @@ def test_none_is_only_taken_by_name() -> None:
     assert (tier, found.holds) == ("none", True)
     with Pool(1, tier="none") as pool:
         assert pool.run("1 + 1").text() == "2"
+        assert pool.run("import time\ntime.sleep(0.3)\n1").text() == "1"
         assert "Operation not permitted" in pool.run("import os\nos.fork()").text()
 
 

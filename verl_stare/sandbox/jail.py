@@ -69,12 +69,15 @@ def build(tier: str, limits: Limits, preload: list[str]) -> Jail:
         "paths": _package_folders(),
         "workdir": "/",
         "writable": [],
+        # File systems of the jail's own, of which all files are the call's.
+        "counted": [],
         "readable": None,
         "devices": [device for device in _DEVICES if os.path.exists(device)],
     }
     if tier == "bwrap":
         home = {"HOME": WORKDIR, "TMPDIR": WORKDIR, "MPLCONFIGDIR": WORKDIR}
-        settings |= {"workdir": WORKDIR, "writable": [WORKDIR, SHARED_MEMORY]}
+        own = [WORKDIR, SHARED_MEMORY]
+        settings |= {"workdir": WORKDIR, "writable": own, "counted": own}
         return Jail(tier, _bubblewrap(limits), environment | home, settings, True)
     if tier == "landlock":
         return Jail(tier, [], environment, settings | {"readable": readable()}, False)

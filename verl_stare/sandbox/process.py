@@ -201,7 +201,7 @@ class Zygote:
             if now >= deadline and ended.stopped is None:
                 ended.stopped = "wall"
             if ended.stopped and given_up == float("inf"):
-                self._send({"kill": True})
+                self._kill()
                 given_up = now + GRACE_SECONDS
             until = given_up if ended.stopped else min(deadline, look)
             for descriptor, _ in poller.poll(max(0.0, until - now) * 1_000 + 1):
@@ -231,8 +231,14 @@ class Zygote:
         Raises:
             ZygoteDied: the jail has ended, or cannot end it.
         """
-        self._send({"kill": True})
+        self._kill()
         self._ended(Ended(), time.monotonic() + GRACE_SECONDS)
+
+    def _kill(self) -> None:
+        try:
+            self._send({"kill": True})
+        except ZygoteDied as error:
+            raise DiedInRun(str(error)) from error
 
     def _ended(self, ended: Ended, given_up: float) -> None:
         try:
@@ -316,8 +322,13 @@ class Session:
         self._pipes = _Pipes()
         self._cells, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.alive = True
-        with theirs:
-            zygote._start(b"", limits, self._pipes, [theirs.fileno()])
+        try:
+            with theirs:
+                zygote._start(b"", limits, self._pipes, [theirs.fileno()])
+        except BaseException:
+            self._cells.close()
+            self._pipes.close()
+            raise
 
     def run(self, source: bytes) -> Ended:
         """Run a cell. After one that did not come to its end (its `status` is not None) the process

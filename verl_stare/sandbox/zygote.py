@@ -88,6 +88,7 @@ class _Zygote:
         self.control = control
         self.filter = base64.b64decode(settings["filter"])
         self.writable = settings["writable"]
+        self.counted = settings["counted"]
         # The process that runs code, and the one that is ready to.
         self.child = 0
         self.entries = 0
@@ -107,7 +108,7 @@ class _Zygote:
         poller.register(self.control, select.POLLIN)
         poller.register(self.wakeups, select.POLLIN)
         while True:
-            poller.poll(_LOOK_MS if self.child and self.writable else None)
+            poller.poll(_LOOK_MS if self.child and self.counted else None)
             with contextlib.suppress(BlockingIOError):
                 os.read(self.wakeups, 1 << 10)
             self._reap()
@@ -169,7 +170,7 @@ class _Zygote:
 
     def _count_entries(self) -> None:
         """The kernel limits the size of the work directory, and not the number of its files."""
-        for folder in self.writable if self.child else []:
+        for folder in self.counted if self.child else []:
             found = os.statvfs(folder)
             if found.f_files - found.f_ffree > self.entries and self.stopped is None:
                 self.stopped = "entries"
