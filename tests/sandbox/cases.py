@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 DENIED = "[not permitted: there is no network, no other process, and no file but in the work"
 WALL = "[timed out after 2s]"
-CPU = "[timed out after 1s of processor time]"
+# Of processor time; on a busy machine the clock may be first.
+TIME = ("[timed out after 1s of processor time]", WALL)
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ LISTED = {
     "multiprocessing": Case(
         "import multiprocessing as m\np = m.Process(target=print)\np.start()", "error", DENIED
     ),
-    "endless loop": Case("print('a')\nwhile True: pass", "timeout", CPU, "a"),
+    "endless loop": Case("print('a')\nwhile True: pass", "timeout", TIME, "a"),
     "endless sleep": Case("print('a')\nimport time\ntime.sleep(1e6)", "timeout", WALL, "a"),
     "all signals ignored": Case(
         "import signal\nfor n in range(1, 65):\n  try: signal.signal(n, signal.SIG_IGN)\n"
         "  except (OSError, ValueError): pass\nprint('a')\nwhile True: pass",
-        "timeout", (CPU, WALL), "a",
+        "timeout", TIME, "a",
     ),
     "thread that is no daemon": Case(
         "import threading, time\nprint('a')\nthreading.Thread(target=time.sleep, args=(1e6,)).start()",
@@ -58,17 +59,17 @@ LISTED = {
     "deep recursion": Case("def f(n): return f(n + 1)\nf(0)", "error", "RecursionError"),
     "deep recursion without its limit": Case(
         "import sys\nsys.setrecursionlimit(10**9)\ndef f(n): return f(n + 1)\nprint('a')\nf(0)",
-        "error|killed|timeout", ("[killed: SIGSEGV]", "MemoryError", "RecursionError", CPU), "a",
+        "error|killed|timeout", ("[killed: SIGSEGV]", "MemoryError", "RecursionError", *TIME), "a",
     ),
     "memory bomb": Case("print('a')\nx = bytearray(100 << 30)", "error", "MemoryError", "a"),
     "memory bomb, slowly": Case(
-        "print('a')\nx = []\nwhile True: x.append(bytearray(1 << 24))", "error|killed",
-        ("MemoryError", "[killed: SIGKILL"), "a",
+        "print('a')\nx = []\nwhile True: x.append(bytearray(1 << 24))", "error|killed|timeout",
+        ("MemoryError", "[killed: SIGKILL", *TIME), "a",
     ),
     "thread bomb": Case(
         "import threading, time\nprint('a')\n"
         "while True: threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
-        "error|timeout", ("can't start new thread", "MemoryError", CPU, WALL), "a",
+        "error|timeout|killed", ("can't start new thread", "[killed: more than 128 threads]", "MemoryError", *TIME), "a",
     ),
     "memfd": Case("import os\nos.memfd_create('x')", "error", DENIED),
     "endless output": Case("while True: print('x' * 9999)", "output", "[output truncated: ", "xxx"),
@@ -117,7 +118,7 @@ LISTED = {
     ),
     "a number with too many digits": Case("7 ** 200000", "error", "4300 digits"),
     "a number with too many digits, printed": Case("print(7 ** 200000)", "error", "4300 digits"),
-    "a power without end": Case("print('a')\n7 ** 10**8 % 5", "timeout", CPU, "a"),
+    "a power without end": Case("print('a')\n7 ** 10**8 % 5", "timeout", TIME, "a"),
     "sys.exit": Case("import sys\nprint('a')\nsys.exit(3)", "error", "[exited with code 3]", "a"),
     "sys.exit with words": Case("import sys\nsys.exit('wrong')", "error", "wrong"),
     "os._exit": Case("import os\nprint('a')\nos._exit(3)", "error", "[exited with code 3]", "a"),
@@ -303,10 +304,10 @@ ATTACKS = {
         "import atexit, time\natexit.register(time.sleep, 99)\nprint('a')", "ok|timeout", ("a", WALL)
     ),
     "a value whose repr does not end": Case(
-        "class R:\n  def __repr__(self):\n    while True: pass\nprint('a')\nR()", "timeout", CPU, "a"
+        "class R:\n  def __repr__(self):\n    while True: pass\nprint('a')\nR()", "timeout", TIME, "a"
     ),
     "a regular expression without end": Case(
-        "import re\nprint('a')\nre.match(r'(a+)+$', 'a' * 50 + 'b')", "timeout", CPU, "a"
+        "import re\nprint('a')\nre.match(r'(a+)+$', 'a' * 50 + 'b')", "timeout", TIME, "a"
     ),
     "timers": Case(
         "import signal, time\nsignal.setitimer(signal.ITIMER_REAL, 0.1)\ntime.sleep(9)", "killed",

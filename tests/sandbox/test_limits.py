@@ -31,7 +31,7 @@ def test_defaults() -> None:
 @pytest.mark.parametrize(
     ("limits", "code", "says"),
     [
-        (Limits(cpu_s=1), "while True: pass", "[timed out after 1s of processor time]"),
+        (Limits(cpu_s=1, wall_s=60), "while True: pass", "[timed out after 1s of processor time]"),
         (Limits(wall_s=0.5), "import time\ntime.sleep(9)", "[timed out after 0.5s]"),
         (Limits(memory=1 << 29), "bytearray(1 << 29)", "MemoryError"),
         (Limits(files=16), "[open('/dev/null') for _ in range(20)]", "Too many open files"),
