@@ -58,8 +58,18 @@ def is_jail(pid: int) -> bool:
         return False
 
 
-def strays() -> set[int]:
-    """Processes of jails that nobody waits for, whose parent is init."""
+def strays(within: float = 5.0) -> set[int]:
+    """Processes of jails that nobody waits for, whose parent is init, and that stay.
+
+    Jails of other tests, which run at the same time, may be about to end.
+    """
+    deadline = time.monotonic() + within
+    while (found := _orphans()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def _orphans() -> set[int]:
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
