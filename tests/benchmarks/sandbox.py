@@ -4,7 +4,7 @@
 
 A call's latency as a share of `python -I -c`, and calls a second at 1, 2, 4 and 8 at once. Then
 `--calls` calls, a tenth of them hostile, at `--concurrency`: each has to have its own answer, no
-process may be left, and memory is compared between the first and the last hundred.
+process may be left, and memory after the first hundred is compared with that after all.
 """
 
 from __future__ import annotations
@@ -41,9 +41,15 @@ ROUNDS = 40
 CONCURRENCY = (1, 2, 4, 8)
 
 
-def tree_memory() -> int:
+def memory_at_rest() -> int:
+    """Bytes of this process and its jails, what they share counted once."""
+    traces.at_rest()
     mine = os.getpid()
-    return sum(map(traces.resident, [mine, *traces.descendants(mine)]))
+    found = 0
+    for pid in [mine, *traces.descendants(mine)]:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        found += next(int(line.split()[1]) << 10 for line in rollup.splitlines() if "Pss:" in line)
+    return found
 
 
 def mixed(pool: Pool, calls: int, concurrency: int) -> dict[str, Any]:
@@ -53,7 +59,6 @@ def mixed(pool: Pool, calls: int, concurrency: int) -> dict[str, Any]:
     ]
     seconds: list[float] = []
     wrong: list[str] = []
-    memory: list[int] = []
     before = traces.at_rest()
 
     async def ask(job: int | Case, places: asyncio.Semaphore, bar: tqdm) -> None:
@@ -71,16 +76,17 @@ def mixed(pool: Pool, calls: int, concurrency: int) -> dict[str, Any]:
                 if result.status not in job.status.split("|") or not says:
                     wrong.append(result.text()[-300:])
             bar.update()
-            if bar.n % 20 == 0:
-                memory.append(tree_memory())
 
-    async def ask_all() -> None:
+    async def ask_all(some: list[int | Case], bar: tqdm) -> None:
         places = asyncio.Semaphore(concurrency)
-        with tqdm(total=calls, desc="mixed calls", unit="call") as bar:
-            await asyncio.gather(*(ask(job, places, bar) for job in jobs))
+        await asyncio.gather(*(ask(job, places, bar) for job in some))
 
     started = time.monotonic()
-    asyncio.run(ask_all())
+    with tqdm(total=calls, desc="mixed calls", unit="call") as bar:
+        asyncio.run(ask_all(jobs[:100], bar))
+        first = memory_at_rest()
+        asyncio.run(ask_all(jobs[100:], bar))
+        last = memory_at_rest()
     elapsed = time.monotonic() - started
     after = traces.settled(pool, before)
     p50, p99 = (statistics.quantiles(seconds, n=100)[n] * 1000 for n in (49, 98))
@@ -93,8 +99,8 @@ def mixed(pool: Pool, calls: int, concurrency: int) -> dict[str, Any]:
         "wrong_answers": len(wrong),
         "p50_ms": round(p50, 1),
         "p99_ms": round(p99, 1),
-        "first_hundred_mib": statistics.median(memory[:5]) >> 20,
-        "last_hundred_mib": statistics.median(memory[-5:]) >> 20,
+        "mib_after_100_calls": first >> 20,
+        "mib_after_all": last >> 20,
         "processes_more": len(after.processes) - len(before.processes),
         "strays": len(traces.strays()),
     }
