@@ -94,7 +94,7 @@ def test_no_seccomp_no_tier(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_canary_that_gets_out_breaks_the_tier(printed: str, says: str) -> None:
-    ran = Ended(status=0, stdout=bytearray(printed.encode()))
+    ran = Ended(status=0, stdout=printed)
     with pytest.raises(canary.JailBroken, match=says):
         canary.examine(lambda _: outcome(ran, Limits()), files=True)
 
@@ -103,7 +103,7 @@ def test_a_canary_that_writes_outside_breaks_the_tier() -> None:
     def run(code: bytes) -> object:
         path = code.decode().split("with open(")[1].split(")")[0].strip("'")
         Path(path + ".written").write_text("1")
-        ran = Ended(status=0, stdout=bytearray(b'{"a file of this machine, written": false}'))
+        ran = Ended(status=0, stdout='{"a file of this machine, written": false}')
         return outcome(ran, Limits())
 
     with pytest.raises(canary.JailBroken, match="got: a file of this machine, written"):

@@ -21,8 +21,8 @@ def outcome(
             status, reason = "error", "[the process of the session has ended]"
         reason = f"{reason[:-1]}; the variables of the session are gone]" if reason else reason
     return ExecutionResult(
-        stdout=ended.stdout.decode("utf-8", "replace"),
-        stderr=ended.stderr.decode("utf-8", "replace"),
+        stdout=ended.stdout,
+        stderr=ended.stderr,
         status=status,
         reason=reason,
         truncated=ended.dropped,

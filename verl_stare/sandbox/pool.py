@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from verl_stare.sandbox import jail, tiers
 from verl_stare.sandbox.limits import Limits
 from verl_stare.sandbox.outcome import died, encoded, failure, outcome
-from verl_stare.sandbox.process import DiedInRun, Session, Zygote, ZygoteDied
+from verl_stare.sandbox.process import DiedInRun, Zygote, ZygoteDied
 from verl_stare.sandbox.result import ExecutionResult
+from verl_stare.sandbox.session import Session
 from verl_stare.sandbox.syscalls import FilterUnavailable
 
 PRELOAD = ("numpy", "numpy.random", "sympy")
@@ -206,7 +207,7 @@ class PoolSession:
             try:
                 if self._session is None:
                     zygote = self._stack.enter_context(self._pool._zygote())
-                    self._session = zygote.open_session(self._limits)
+                    self._session = Session(zygote, self._limits)
                 ended = self._session.run(source)
             except (ZygoteDied, FilterUnavailable, OSError) as error:
                 self._leave(error)

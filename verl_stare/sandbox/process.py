@@ -6,26 +6,28 @@ import base64
 import contextlib
 import json
 import os
-import queue
-import secrets
 import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from verl_stare.sandbox import syscalls
+from verl_stare.sandbox.family import family, most_threads
 from verl_stare.sandbox.jail import Jail
+from verl_stare.sandbox.lasting import in_lasting_thread
 from verl_stare.sandbox.limits import Limits
-from verl_stare.sandbox.zygote import PACKET
+from verl_stare.sandbox.output import Kept, Pipes
+from verl_stare.sandbox.runner import PACKET
+
+if TYPE_CHECKING:
+    from verl_stare.sandbox.session import Cell
 
 # What starting may take: numpy and sympy come from a disk that may be slow.
 START_SECONDS = 60.0
@@ -35,7 +37,6 @@ GRACE_SECONDS = 5.0
 CLEAN_SECONDS = 2.0
 # Between looks at the number of threads.
 LOOK_SECONDS = 0.1
-_CHUNK = 1 << 16
 _START = """import sys, types
 for name, source in {modules!r}.items():
     module = sys.modules[name] = types.ModuleType(name)
@@ -67,8 +68,8 @@ class Ended:
     status: int | None = None
     exit_code: int | None = None
     stopped: str | None = None
-    stdout: bytearray = field(default_factory=bytearray)
-    stderr: bytearray = field(default_factory=bytearray)
+    stdout: str = ""
+    stderr: str = ""
     dropped: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0
@@ -96,7 +97,7 @@ class Zygote:
         program = _START.format(modules=_modules(), descriptor=theirs.fileno())
         command = [*jail.command, sys.executable, "-I", "-B", "-X", "utf8", "-c", program]
         with theirs:
-            self._process = _in_lasting_thread(
+            self._process = in_lasting_thread(
                 lambda: subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -146,57 +147,64 @@ class Zygote:
             DiedInRun: the jail ended meanwhile.
             ZygoteDied: it had ended before.
         """
-        with _Pipes() as pipes:
-            self._start(source, limits, pipes, [])
-            ended = Ended()
-            self._watch(pipes, limits, ended, cells=None)
-            return ended
+        with Pipes() as pipes:
+            self.start(source, limits, pipes)
+            return self.watch(pipes, limits)
 
-    def open_session(self, limits: Limits) -> Session:
-        """Start a process that stays, and takes cells.
+    def start(
+        self, source: bytes, limits: Limits, pipes: Pipes, more: list[int] | None = None
+    ) -> None:
+        """Start a program, or with a further descriptor, for its cells, a session.
 
         Raises:
             ZygoteDied: the jail has ended.
         """
-        return Session(self, limits)
-
-    def _start(self, source: bytes, limits: Limits, pipes: _Pipes, more: list[int]) -> None:
         request = {"run": limits.as_dict(), "session": bool(more)}
-        with _file_of(source) as file:
-            self._send(request, [file, pipes.out_write, pipes.err_write, *more])
+        with file_of(source) as file:
+            self._send(request, [file, pipes.out_write, pipes.err_write, *(more or [])])
         self.is_new = False
         self._running = True
         pipes.close_write_ends()
 
-    def _watch(
-        self,
-        pipes: _Pipes,
-        limits: Limits,
-        ended: Ended,
-        cells: socket.socket | None,
-        cell: str = "",
-    ) -> None:
-        """Collect output until the process ends, or, in a session, the cell does."""
+    def watch(self, pipes: Pipes, limits: Limits, cell: Cell | None = None) -> Ended:
+        """Collect output until the process ends, or, in a session, the cell does.
+
+        Raises:
+            DiedInRun: the jail ended meanwhile.
+        """
         started = time.monotonic()
-        deadline = started + limits.wall_s
+        ended = Ended()
+        with Kept(pipes, limits.output) as kept:
+            self._watch(kept, limits, ended, cell)
+            # Nobody else has the other ends.
+            kept.drain()
+            if kept.dropped and ended.stopped is None:
+                ended.stopped = "output"
+            ended.dropped = kept.dropped
+            ended.stdout, ended.stderr = kept.texts()
+        ended.wall_s = time.monotonic() - started
+        return ended
+
+    def _watch(self, kept: Kept, limits: Limits, ended: Ended, cell: Cell | None) -> None:
+        now = time.monotonic()
+        deadline = now + limits.wall_s
         given_up = float("inf")
-        look = started + LOOK_SECONDS
+        look = now + LOOK_SECONDS
         poller = select.poll()
-        sinks = {pipes.out_read: ended.stdout, pipes.err_read: ended.stderr}
-        for descriptor in (*sinks, self._control.fileno()):
+        for descriptor in (*kept.open, self._control.fileno()):
             poller.register(descriptor, select.POLLIN)
-        if cells is not None:
-            poller.register(cells.fileno(), select.POLLIN)
-        while self._running or sinks:
+        if cell is not None:
+            poller.register(cell.fileno(), select.POLLIN)
+        while self._running:
             now = time.monotonic()
             if now >= given_up:
                 # It is slow to die, or its jail to say so. With the jail it dies in any case.
                 self.close()
                 self._running, ended.status = False, int(signal.SIGKILL)
-                break
+                return
             if now >= look and ended.stopped is None:
                 look = now + LOOK_SECONDS
-                if _threads(self.pid) > limits.threads:
+                if most_threads(self.pid) > limits.threads:
                     ended.stopped = "threads"
             if now >= deadline and ended.stopped is None:
                 ended.stopped = "wall"
@@ -207,32 +215,28 @@ class Zygote:
             for descriptor, _ in poller.poll(max(0.0, until - now) * 1_000 + 1):
                 if descriptor == self._control.fileno():
                     self._ended(ended, given_up)
-                    poller.unregister(descriptor)
-                elif cells is not None and descriptor == cells.fileno():
-                    if self._cell_ended(cells, cell, ended):
-                        _drain(sinks, limits.output, ended)
-                        ended.wall_s = time.monotonic() - started
+                elif cell is not None and descriptor == cell.fileno():
+                    if cell.read(ended):
                         return
                     # It has ended, or tampers with its session.
                     poller.unregister(descriptor)
                     ended.stopped = ended.stopped or "session"
-                elif not _read(descriptor, sinks[descriptor], limits.output, ended):
-                    poller.unregister(descriptor)
-                    del sinks[descriptor]
-            if not self._running:
-                # Nobody else has the other ends.
-                _drain(sinks, limits.output, ended)
-                break
-        ended.wall_s = time.monotonic() - started
+                else:
+                    kept.read(descriptor)
+                    if kept.dropped and ended.stopped is None:
+                        ended.stopped = "output"
+                    if descriptor not in kept.open:
+                        poller.unregister(descriptor)
 
     def stop(self) -> None:
-        """Kill the process that runs.
+        """Kill the process that runs, if one does.
 
         Raises:
             ZygoteDied: the jail has ended, or cannot end it.
         """
-        self._kill()
-        self._ended(Ended(), time.monotonic() + GRACE_SECONDS)
+        if self._running:
+            self._kill()
+            self._ended(Ended(), time.monotonic() + GRACE_SECONDS)
 
     def _kill(self) -> None:
         try:
@@ -250,21 +254,6 @@ class Zygote:
         ended.status = message["ended"]
         ended.cpu_s = message["cpu_s"]
         ended.max_rss = message["max_rss"]
-
-    @staticmethod
-    def _cell_ended(cells: socket.socket, cell: str, ended: Ended) -> bool:
-        """Read what a session's process says, which is not to be trusted; False if it says nothing
-        that it should."""
-        try:
-            done = json.loads(cells.recv(PACKET))
-            code, seconds = done["exit_code"], float(done["cpu_s"])
-            right = done["cell"] == cell and type(code) is int and 0 <= code < 256
-            if not right or not 0.0 <= seconds < 1e9:
-                return False
-        except (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
-            return False
-        ended.exit_code, ended.cpu_s = code, seconds
-        return True
 
     def _send(self, message: object, descriptors: list[int] | None = None) -> None:
         try:
@@ -313,123 +302,8 @@ class Zygote:
             self._folder.cleanup()
 
 
-class Session:
-    """A process that keeps its variables between cells. It has the zygote to itself."""
-
-    def __init__(self, zygote: Zygote, limits: Limits) -> None:
-        self._zygote = zygote
-        self._limits = limits
-        self._pipes = _Pipes()
-        self._cells, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.alive = True
-        try:
-            with theirs:
-                zygote._start(b"", limits, self._pipes, [theirs.fileno()])
-        except BaseException:
-            self._cells.close()
-            self._pipes.close()
-            raise
-
-    def run(self, source: bytes) -> Ended:
-        """Run a cell. After one that did not come to its end (its `status` is not None) the process
-        is gone, and `alive` is False.
-
-        Raises:
-            ZygoteDied: the jail ended meanwhile.
-        """
-        ended = Ended()
-        # Not to be known before, so that no reply is written ahead.
-        cell = secrets.token_hex(8)
-        with _file_of(source) as file, contextlib.suppress(OSError):
-            message = json.dumps({"cell": cell, "cpu_s": self._limits.cpu_s}).encode()
-            socket.send_fds(self._cells, [message], [file])
-        self._zygote._watch(self._pipes, self._limits, ended, self._cells, cell)
-        self.alive = ended.status is None
-        return ended
-
-    def close(self) -> None:
-        """End the process; the zygote is free again."""
-        self._cells.close()
-        if self._zygote._running:
-            self._zygote.stop()
-        self._pipes.close()
-
-
-class _Pipes:
-    """stdout and stderr of one process."""
-
-    def __init__(self) -> None:
-        self.out_read, self.out_write = os.pipe()
-        self.err_read, self.err_write = os.pipe()
-        self._open = {self.out_read, self.out_write, self.err_read, self.err_write}
-        for descriptor in (self.out_read, self.err_read):
-            os.set_blocking(descriptor, False)
-
-    def close_write_ends(self) -> None:
-        for descriptor in (self.out_write, self.err_write):
-            self._close(descriptor)
-
-    def _close(self, descriptor: int) -> None:
-        if descriptor in self._open:
-            self._open.remove(descriptor)
-            os.close(descriptor)
-
-    def close(self) -> None:
-        for descriptor in list(self._open):
-            self._close(descriptor)
-
-    def __enter__(self) -> _Pipes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def family(pid: int) -> list[int]:
-    """A process and its descendants, as far as the kernel tells."""
-    found = [pid]
-    for one in found:
-        with contextlib.suppress(OSError):
-            children = Path(f"/proc/{one}/task/{one}/children").read_text()
-            found += map(int, children.split())
-    return found
-
-
-def _threads(pid: int) -> int:
-    """The most threads that a process of a jail has."""
-    most = 0
-    for one in family(pid):
-        with contextlib.suppress(OSError, ValueError):
-            stat = Path(f"/proc/{one}/stat").read_text()
-            most = max(most, int(stat.rpartition(")")[2].split()[17]))
-    return most
-
-
-def _read(descriptor: int, sink: bytearray, most: int, ended: Ended) -> bool:
-    """Read once; False at the end of the pipe."""
-    try:
-        chunk = os.read(descriptor, _CHUNK)
-    except BlockingIOError:
-        return True
-    room = max(0, most - len(ended.stdout) - len(ended.stderr))
-    sink += chunk[:room]
-    ended.dropped += len(chunk) - len(chunk[:room])
-    if ended.dropped and ended.stopped is None:
-        ended.stopped = "output"
-    return bool(chunk)
-
-
-def _drain(sinks: dict[int, bytearray], most: int, ended: Ended) -> None:
-    """Read what is left in the pipes, which hold 64 KiB each."""
-    for descriptor, sink in sinks.items():
-        while True:
-            before = len(sink) + ended.dropped
-            if not _read(descriptor, sink, most, ended) or len(sink) + ended.dropped == before:
-                break
-
-
 @contextlib.contextmanager
-def _file_of(source: bytes):
+def file_of(source: bytes) -> Iterator[int]:
     """A descriptor from which the source can be read."""
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(source)
@@ -445,49 +319,6 @@ def _modules() -> dict[str, str]:
         "verl_stare.sandbox": "",
         **{
             f"verl_stare.sandbox.{name}": (here / f"{name}.py").read_text()
-            for name in ("notebook", "zygote")
+            for name in ("confine", "notebook", "runner", "zygote")
         },
     }
-
-
-_Result = TypeVar("_Result")
-_tasks: queue.SimpleQueue[Callable[[], None]] | None = None
-_tasks_lock = threading.Lock()
-
-
-def _in_lasting_thread(task: Callable[[], _Result]) -> _Result:
-    """Run it in a thread that ends with this process.
-
-    The kernel kills a jail when the thread that started it ends, not when the process does.
-    """
-    global _tasks
-    with _tasks_lock:
-        if _tasks is None:
-            _tasks = queue.SimpleQueue()
-            threading.Thread(target=_work, args=(_tasks,), daemon=True, name="sandbox").start()
-        tasks = _tasks
-    future: Future[_Result] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(task())
-        except BaseException as error:
-            future.set_exception(error)
-
-    tasks.put(run)
-    return future.result()
-
-
-def _work(tasks: queue.SimpleQueue[Callable[[], None]]) -> None:
-    while True:
-        tasks.get()()
-
-
-def _forget() -> None:
-    # The thread is not there in a forked process.
-    global _tasks, _tasks_lock
-    _tasks = None
-    _tasks_lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget)

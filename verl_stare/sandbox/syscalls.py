@@ -16,7 +16,7 @@ import tempfile
 import termios
 from typing import Any
 
-from verl_stare.sandbox.zygote import INSTRUCTION_SIZE, OWN_PID, operand
+from verl_stare.sandbox.confine import INSTRUCTION_SIZE, OWN_PID, operand
 
 _ALLOWED = """
 read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range dup

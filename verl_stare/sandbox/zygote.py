@@ -1,9 +1,9 @@
 """The process inside the jail: loads numpy and sympy once, then forks one process a call.
 
-Runs by itself, as `python -I -c` of this source, in whatever jail its tier has built around it. It
-never runs a model's code: the child does, which has the limits, the system call filter, and no file
-descriptor but its own input and output. It ends when its control socket does, and its child with
-it.
+Runs by itself, as `python -I -c` of the sources of its modules, in whatever jail its tier has built
+around it. It never runs a model's code: the child does (`runner`), which has the limits, the system
+call filter, and no file descriptor but its own input and output. It ends when its control socket
+does, and its child with it.
 
 Messages are JSON, one a packet::
 
@@ -20,64 +20,42 @@ descriptor of the code, answered by `{"cell", "exit_code", "cpu_s"}`.
 
 from __future__ import annotations
 
-import array
 import base64
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
-import math
 import os
-import resource
 import select
 import signal
 import socket
 import stat
 import sys
-import threading
 import traceback
-from typing import Any, NoReturn
+from typing import Any
 
-from verl_stare.sandbox.notebook import new_namespace, run_cell
+from verl_stare.sandbox import confine, runner
 
-PACKET = 1 << 16
-# The number of the child's process in the filter, which is not known before it is forked.
-OWN_PID = 0x5EC0CA11
-# Cells of one session times the limit of processor seconds of one.
-SESSION_CELLS = 64
-# Exit code of a child that could not be confined, and has run nothing.
-SETUP_FAILED = 70
 MOST_SPARE_DEATHS = 10
 _LOOK_MS = 50
-# Of a filter: a code, two jumps, an operand.
-INSTRUCTION_SIZE = 8
-_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
-_PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 4, 24
-_LAST_CAPABILITY = 63
-
-# What an interpreter does at its end; a private name, since there is no other.
-_join_threads: Any = getattr(threading, "_shutdown")  # noqa: B009
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 
 def main(descriptor: int) -> None:
     """Serve the control socket of that number until it ends."""
     # With whoever started it, even if a fork of that keeps the socket open.
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    confine.prctl(confine.PDEATHSIG, signal.SIGKILL)
     control = socket.socket(fileno=descriptor)
-    settings = json.loads(control.recv(PACKET))
+    settings = json.loads(control.recv(runner.PACKET))
     sys.path += [path for path in settings["paths"] if path not in sys.path]
     for name in settings["preload"]:
         importlib.import_module(name)
     os.umask(0o077)
     os.chdir(settings["workdir"])
     if settings["readable"] is not None:
-        _landlock(settings["readable"], settings["devices"])
-    _drop_capabilities()
+        confine.landlock(settings["readable"], settings["devices"])
+    confine.drop_capabilities()
     # For the children, which find them ready.
-    _reopen_streams()
+    runner.reopen_streams()
     gc.collect()
     gc.freeze()
     _Zygote(control, settings).serve()
@@ -120,7 +98,7 @@ class _Zygote:
     def _take(self) -> bool:
         """Act on a message, if there is one; False at the end of the socket."""
         try:
-            message, descriptors = _receive(self.control, socket.MSG_DONTWAIT)
+            message, descriptors = runner.receive(self.control, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return True
         if not message:
@@ -155,13 +133,13 @@ class _Zygote:
             return
         try:
             ours.close()
-            _run(theirs, self.filter, parent)
+            runner.run(theirs, self.filter, parent)
         except BaseException:
             # Of the set-up, since the code's own exceptions are its output.
             with contextlib.suppress(BaseException):
                 os.write(2, traceback.format_exc().encode())
         finally:
-            os._exit(SETUP_FAILED)
+            os._exit(runner.SETUP_FAILED)
 
     def _kill(self) -> None:
         if self.child:
@@ -223,15 +201,6 @@ class _Zygote:
         self.control.send(json.dumps(message).encode())
 
 
-def _receive(channel: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
-    message, ancillary, _, _ = channel.recvmsg(PACKET, socket.CMSG_SPACE(4 * 8), flags)
-    descriptors = array.array("i")
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
-    return message, list(descriptors)
-
-
 def _empty(folder: str) -> None:
     """Remove all that a call has left, in any depth and with any modes."""
     mark = os.urandom(8).hex()
@@ -248,177 +217,3 @@ def _empty(folder: str) -> None:
                 number += 1
                 os.rename(os.path.join(path, inner), os.path.join(folder, f".{mark}.{number}"))
             os.rmdir(path)
-
-
-def _landlock(readable: list[str], devices: list[str]) -> None:
-    """Nothing but these may be opened; no TCP; no signal to a process outside, as far as the
-    kernel's version knows these."""
-    from py_landlock import AccessFs, Landlock
-
-    rules = Landlock(strict=False)
-    file_access = AccessFs.READ_FILE | AccessFs.EXECUTE
-    for path in readable:
-        folder_access = AccessFs.READ_DIR if os.path.isdir(path) else AccessFs(0)
-        rules.add_path_rule(path, access=file_access | folder_access)
-    rules.add_path_rule(*devices, access=AccessFs.READ_FILE | AccessFs.WRITE_FILE)
-    rules.apply()
-
-
-def _drop_capabilities() -> None:
-    for capability in range(_LAST_CAPABILITY + 1):
-        # Fails at the first that this kernel does not know, and where there are none to drop.
-        if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            break
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-    if _libc.capset(header, (ctypes.c_uint32 * 6)()) != 0:
-        raise OSError(ctypes.get_errno(), "capset")
-
-
-def _run(inbox: socket.socket, program: bytes, parent: int) -> NoReturn:
-    """In the child: confine this process, wait for code, and run it."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(SETUP_FAILED)
-    # No core dump, wherever the system would send one.
-    _prctl(_PR_SET_DUMPABLE, 0)
-    os.setsid()
-    # Out of the way of the numbers that it gets.
-    moved = inbox.fileno() if inbox.fileno() > 15 else _moved_up(inbox.fileno())
-    inbox = socket.socket(fileno=moved)
-    os.closerange(3, moved)
-    os.closerange(moved + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    _filter_system_calls(program)
-    message, descriptors = _receive(inbox)
-    if not message:
-        os._exit(0)
-    request = json.loads(message)
-    inbox.close()
-    source = _read_all(descriptors[0])
-    cells = _own_descriptors(descriptors)
-    _limit(request["run"], request["session"])
-    namespace = new_namespace()
-    if cells is None:
-        _end(_execute(source, namespace))
-    _serve_cells(cells, namespace)
-
-
-def _limit(limits: dict[str, Any], session: bool) -> None:
-    for name, bound in (
-        (resource.RLIMIT_AS, limits["memory"]),
-        (resource.RLIMIT_NOFILE, limits["files"]),
-        (resource.RLIMIT_FSIZE, limits["file_size"]),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_MSGQUEUE, 0),
-        (resource.RLIMIT_SIGPENDING, 1024),
-        (resource.RLIMIT_MEMLOCK, 64 << 10),
-    ):
-        hard = resource.getrlimit(name)[1]
-        bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-        resource.setrlimit(name, (bound, bound))
-    seconds = math.ceil(limits["cpu_s"])
-    most = seconds * SESSION_CELLS if session else seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, most + 1))
-
-
-def _execute(source: bytes, namespace: dict[str, Any]) -> int:
-    return run_cell(source.decode("utf-8", "surrogatepass"), namespace)
-
-
-def _end(code: int) -> NoReturn:
-    """As an interpreter ends: after the other threads, with all that was written."""
-    try:
-        _join_threads()
-    except BaseException:
-        code = code or 1
-    _flush()
-    os._exit(code)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(BaseException):
-            stream.flush()
-
-
-def _serve_cells(channel: socket.socket, namespace: dict[str, Any]) -> NoReturn:
-    while True:
-        message, descriptors = _receive(channel)
-        if not message:
-            _end(0)
-        source = _read_all(descriptors[0])
-        os.close(descriptors[0])
-        before = _cpu_seconds()
-        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-        cell = json.loads(message)
-        soft = math.ceil(before + cell["cpu_s"])
-        resource.setrlimit(resource.RLIMIT_CPU, (min(soft, hard), hard))
-        code = _execute(source, namespace)
-        _flush()
-        done = {"cell": cell["cell"], "exit_code": code, "cpu_s": _cpu_seconds() - before}
-        channel.send(json.dumps(done).encode())
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-def _read_all(descriptor: int) -> bytes:
-    with open(descriptor, "rb", closefd=False) as file:
-        file.seek(0)
-        return file.read()
-
-
-def _own_descriptors(descriptors: list[int]) -> socket.socket | None:
-    """0, 1 and 2, and in a session 3; no others."""
-    # Moved out of the way first: any of them may have one of these numbers.
-    wanted = [os.open(os.devnull, os.O_RDONLY), *descriptors[1:]]
-    high = [_moved_up(descriptor) for descriptor in wanted]
-    for number, descriptor in enumerate(high):
-        os.dup2(descriptor, number, inheritable=number < 3)
-    os.closerange(len(high), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    return socket.socket(fileno=3) if len(high) > 3 else None
-
-
-def _moved_up(descriptor: int) -> int:
-    """A copy whose number is above those that the child's own get."""
-    import fcntl
-
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD, 16)
-
-
-def _reopen_streams() -> None:
-    # They are for the whole life of the processes.
-    sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", errors="replace", closefd=False)
-    # By the line, so that a killed process has written what it printed.
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        stream = os.fdopen(
-            number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
-        )
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
-
-
-def operand(value: int) -> bytes:
-    """A number as the instructions of a filter hold it."""
-    return value.to_bytes(4, sys.byteorder)
-
-
-class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
-
-
-def _filter_system_calls(program: bytes) -> None:
-    instructions = program.replace(operand(OWN_PID), operand(os.getpid()))
-    buffer = ctypes.create_string_buffer(instructions, len(instructions))
-    filter_ = _Program(len(instructions) // INSTRUCTION_SIZE, ctypes.addressof(buffer))
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    _prctl(_PR_SET_SECCOMP, 2, ctypes.addressof(filter_))
-
-
-def _prctl(option: int, *arguments: int) -> None:
-    values = [*arguments, 0, 0, 0, 0][:4]
-    if _libc.prctl(option, *values) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl {option}")
