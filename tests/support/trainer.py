@@ -1,15 +1,20 @@
 """Running verl's trainer on the CPU as a user does: `python -m verl.trainer.main_ppo`."""
 
+import atexit
+import functools
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+from tests.support.forked import Interpreter
 
 SUPPORT = Path(__file__).resolve().parent
 ROOT = SUPPORT.parents[1]
@@ -112,6 +117,27 @@ def environment(**extra: str) -> dict[str, str]:
     }
 
 
+@functools.cache
+def _interpreter() -> Interpreter:
+    """One for all runs of this process of pytest."""
+    folder = tempfile.TemporaryDirectory(prefix="forked-")
+    interpreter = Interpreter(Path(folder.name) / "socket", environment())
+    atexit.register(folder.cleanup)
+    atexit.register(interpreter.close)
+    return interpreter
+
+
+def forked(arguments: list[str]) -> list[str]:
+    """A command of the trainer whose processes are forks, see tests/support/forked.py."""
+    interpreter = _interpreter()
+    workers = " ".join(interpreter.command("leave"))
+    return [
+        *interpreter.command("run"),
+        *arguments[1:],
+        f"++ray_kwargs.ray_init.runtime_env.py_executable={workers}",
+    ]
+
+
 def run(
     folder: Path,
     assets: Assets,
@@ -120,6 +146,7 @@ def run(
     record: bool = False,
     modules: str = "",
     fails: bool = False,
+    fork: bool = ROLLOUT == "hf",
     **variables: str,
 ) -> Run:
     """Train up to step `steps` in `folder`.
@@ -128,6 +155,7 @@ def run(
         record: save what STARE did, see tests/support/record_weights.py.
         modules: of tests/support, loaded in every process; `variables` are their environment.
         fails: whether an exit code other than 0 is what the test wants, instead of 0.
+        fork: start the processes as forks, which takes a third of the time.
     """
     folder.mkdir(parents=True, exist_ok=True)
     extra = {"VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"), **variables}
@@ -136,16 +164,17 @@ def run(
         extra["STARE_RECORD"] = str(folder)
     if modules:
         extra["VERL_USE_EXTERNAL_MODULES"] = modules
+    arguments = command(
+        *SMALL,
+        *assets.overrides,
+        f"hydra.run.dir={folder / 'hydra'}",
+        f"trainer.default_local_dir={folder / 'checkpoints'}",
+        f"trainer.total_training_steps={steps}",
+        "trainer.total_epochs=100",
+        *overrides,
+    )
     done = subprocess.run(
-        command(
-            *SMALL,
-            *assets.overrides,
-            f"hydra.run.dir={folder / 'hydra'}",
-            f"trainer.default_local_dir={folder / 'checkpoints'}",
-            f"trainer.total_training_steps={steps}",
-            "trainer.total_epochs=100",
-            *overrides,
-        ),
+        forked(arguments) if fork else arguments,
         cwd=folder,
         env=environment(**extra),
         stdout=subprocess.PIPE,
