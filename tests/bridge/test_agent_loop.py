@@ -360,6 +360,15 @@ def test_void_turns(tokenizer: Any, turns: list[str], void: bool, masks: bool) -
     tool.backend().close()
 
 
+def test_a_call_whose_tags_are_special_tokens_is_no_void_turn(tokenizer: Any, tool: Any) -> None:
+    special = build_tokenizer([QUESTION])
+    tags = ["<tool_call>", "</tool_call>"]
+    special.add_special_tokens({"additional_special_tokens": [*special.all_special_tokens, *tags]})
+    assert len(special("<tool_call>")["input_ids"]) == 1
+    output, _ = run(special, [tool], [call("1")], max_assistant_turns=1)
+    assert not tally(output).get("void")
+
+
 def test_variables_are_kept_only_where_asked_for(tokenizer: Any, tool: Any) -> None:
     turns = [call("x = 7"), call("x"), "#### 7"]
     _, model = run(tokenizer, [tool], turns)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.trainer import ROLLOUT, ROOT
+from tests.support.trainer import ROLLOUT, ROOT, forked_workers
 
 pytestmark = pytest.mark.trainer
 
@@ -38,11 +38,11 @@ def test_killed_and_started_again_it_goes_on_where_it_was(tmp_path: Path) -> Non
     out = tmp_path / "out"
     # Four steps with a checkpoint every two; the kill comes after the first checkpoint.
     settings = {"STEPS": "4", "SEED": "5"}
-    overrides = ["trainer.save_freq=2"]
+    overrides = ["trainer.save_freq=2", *(forked_workers() if ROLLOUT == "hf" else [])]
     first = demo(out, *overrides, **settings)
     tracker = out / "checkpoints" / "grpo" / "latest_checkpointed_iteration.txt"
     try:
-        deadline = time.monotonic() + 400
+        deadline = time.monotonic() + 900
         while not tracker.exists():
             assert first.poll() is None, first.communicate()[0][-4000:]
             assert time.monotonic() < deadline

@@ -46,6 +46,9 @@ LISTED = {
         "import multiprocessing as m\np = m.Process(target=print)\np.start()", "error", DENIED
     ),
     "endless loop": Case("print('a')\nwhile True: pass", "timeout", TIME, "a"),
+    "endless loop in the middle of a line": Case(
+        "for n in range(999): print(n, end=' ')\nwhile True: pass", "timeout", TIME, "997 998 "
+    ),
     "endless sleep": Case("print('a')\nimport time\ntime.sleep(1e6)", "timeout", WALL, "a"),
     "all signals ignored": Case(
         "import signal\nfor n in range(1, 65):\n  try: signal.signal(n, signal.SIG_IGN)\n"
@@ -134,6 +137,11 @@ LISTED = {
     "segmentation fault": Case(
         "import ctypes\nprint('a')\nctypes.string_at(0)", "killed", "[killed: SIGSEGV]", "a"
     ),
+    "segmentation fault in the middle of a line": Case(
+        "import ctypes, sys\nprint('a', end='')\nsys.stderr.write('b')\nctypes.string_at(0)", "killed",
+        "[killed: SIGSEGV]", "a",
+    ),
+    "os._exit in the middle of a line": Case("import os\nprint('a', end='')\nos._exit(0)", "ok", "a"),
     "abort": Case("import os\nprint('a')\nos.abort()", "killed", "[killed: SIGABRT]", "a"),
     "no output": Case("x = 1", "ok", "[no output; use print()]"),
     "syntax error": Case("def f(:\n  pass", "error", "SyntaxError"),
@@ -267,6 +275,19 @@ ATTACKS = {
     "locks on host files": Case(
         "import fcntl, os\nfcntl.flock(open(os.__file__), fcntl.LOCK_EX)", "error", DENIED
     ),
+    "locks on parts of host files": Case(
+        "import fcntl, os\nfcntl.lockf(open(os.__file__), fcntl.LOCK_SH)", "error", DENIED
+    ),
+    "a look at the locks of others": Case(
+        "import fcntl, os, struct\nfcntl.fcntl(open(os.__file__), fcntl.F_GETLK, struct.pack('hhqqi', 1, 0, 0, 1, 0))",
+        "error", DENIED,
+    ),
+    "a pipe of packets": Case(
+        "import fcntl, os\nfcntl.fcntl(1, fcntl.F_SETFL, os.O_DIRECT)", "error", "not implemented"
+    ),
+    "descriptors of its own for a thread": Case(
+        LIBC + "print(libc.syscall(436, 900, 900, 2))\n" + ERROR, "ok", "-1\nFunction not implemented"
+    ),
     "watching folders of the host": Case(
         LIBC + "print(libc.inotify_init1(0))\n" + ERROR, "ok", "-1\nOperation not permitted"
     ),
@@ -357,6 +378,11 @@ BENIGN = {
         "import os, signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('got'))\n"
         "os.kill(os.getpid(), signal.SIGUSR1)", "ok", "got",
     ),
+    "flags of a descriptor": Case(
+        "import os\nr, w = os.pipe()\nos.set_blocking(r, False)\nos.get_blocking(r)", "ok", "False"
+    ),
+    "annotations": Case("def f(x: int) -> str: pass\nf.__annotations__['x'] is int", "ok", "True"),
+    "an annotation that is not there": Case("def f(x: nonsense): pass", "error", "NameError"),
     "the last expression": Case("x = 2\nx + 3  # sum", "ok", "5"),
     "an assignment last": Case("print('a')\ny = 1  # not shown", "ok", "a"),
     "a call over several lines": Case("max(\n  1,\n  2,\n)", "ok", "2"),

@@ -12,8 +12,8 @@ from verl_stare.sandbox import Limits, Pool
 
 class Server(ThreadingHTTPServer):
     """Attributes:
-    faults: what the next requests meet, in their order: an HTTP code, `drop`, `nonsense`, or
-        `SandboxError`.
+    faults: what the next requests meet, in their order: an HTTP code, `drop`, `nonsense`,
+        `SandboxError`, or the bytes of an answer.
     requests: what was asked, in its order.
     most: requests that were served at once, at most.
     """
@@ -23,7 +23,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, pool: Pool) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.pool = pool
-        self.faults: list[int | str] = []
+        self.faults: list[int | str | bytes] = []
         self.requests: list[dict[str, Any]] = []
         self.now = self.most = 0
         self.lock = threading.Lock()
@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
             with self.server.lock:
                 self.server.now -= 1
 
-    def _answer(self, request: dict[str, Any], fault: int | str | None) -> None:
+    def _answer(self, request: dict[str, Any], fault: int | str | bytes | None) -> None:
         if fault == "drop":
             self.close_connection = True
             self.connection.close()
@@ -59,6 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, b"<html>")
         elif fault == "SandboxError":
             self._send(200, {"status": fault, "message": "no place", "run_result": None})
+        elif isinstance(fault, bytes):
+            self._send(200, fault)
         elif isinstance(fault, int):
             self._send(fault, b"")
         elif self.path != "/run_code" or request["language"] != "python":

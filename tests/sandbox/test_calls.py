@@ -14,6 +14,18 @@ SPECIALS = frozenset(
 )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I would use the <tool_call> tag, but the answer is \\boxed{3}",
+        "a <tool_call>",
+        "a <tool_call> b <tool_call> c",
+    ],
+)
+def test_a_tag_that_is_a_word(text: str) -> None:
+    assert read_tool_calls(text) == (text, [])
+
+
 def wrapped(call: str) -> str:
     return f"<tool_call>{call}</tool_call>"
 
@@ -123,6 +135,10 @@ def test_any_text_is_read(text: str) -> None:
         ("```python\nprint(1)\n```", "print(1)"),
         ("```\nprint(1)\n```\n", "print(1)"),
         ("  ```py\na\nb```", "a\nb"),
+        ("```python\r\nprint(1)\r\n```\r\n", "print(1)"),
+        ("```\n" + "\n" * 200_000 + "x", "```\n" + "\n" * 200_000 + "x"),
+        ("```not code```", "```not code```"),
+        ("```a b\nc```", "```a b\nc```"),
         ("print('```')", "print('```')"),
         ("print(1)", "print(1)"),
     ],

@@ -69,10 +69,32 @@ def test_a_failure_of_the_server_is_tried_again(
     assert client.run("1 + 1").ok
 
 
-def test_a_request_that_is_wrong_is_not_tried_again(client: FusionClient, server: Server) -> None:
-    server.faults.append(422)
-    assert client.run("1").status == "infrastructure"
+@pytest.mark.parametrize("fault", [302, 401, 404, 422])
+def test_a_request_that_is_wrong_is_not_tried_again(
+    client: FusionClient, server: Server, fault: int
+) -> None:
+    server.faults.append(fault)
+    result = client.run("1")
+    assert (result.status, result.attempts) == ("infrastructure", 1)
+    assert result.text() == f"[the sandbox failed: {server.url}/run_code: HTTP {fault}]"
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"status": "Success", "run_result": {"status": "Finished", "execution_time": "abc"}}',
+        b'{"status": "Success", "run_result": {"status": "Finished", "execution_time": [1]}}',
+        b'{"status": "Success", "run_result": "Finished"}',
+        b'"\xff\xfe"',
+        b"[" * 50_000,
+        b"7",
+    ],
+)
+def test_an_answer_that_is_none(client: FusionClient, server: Server, answer: bytes) -> None:
+    server.faults += [answer] * 3
+    result = client.run("1")
+    assert (result.status, result.attempts) == ("infrastructure", 3)
 
 
 def test_a_server_that_is_not_there() -> None:

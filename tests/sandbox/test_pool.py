@@ -255,6 +255,126 @@ def test_each_cell_of_a_session_has_its_own_seconds(pool: Pool) -> None:
         assert [session.run(burn).status for _ in range(4)] == ["ok"] * 4
 
 
+SLEEPERS = """
+import threading, time
+threading.stack_size(32768)
+def more():
+    time.sleep(0.2)
+    for _ in range(1000): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+threading.Thread(target=more, daemon=True).start()
+"""
+
+
+def test_a_session_stands_still_between_its_cells(pool: Pool) -> None:
+    ticking = (
+        "import threading, time\nn = 0\ndef tick():\n  global n\n  while True:\n"
+        "    n += 1; time.sleep(0.01)\nthreading.Thread(target=tick, daemon=True).start()"
+    )
+    with pool.session() as session:
+        assert session.run(ticking).ok
+        first = int(session.run("n").text())
+        time.sleep(0.5)
+        assert int(session.run("n").text()) - first < 20
+        # It goes on where a cell gives it time.
+        assert session.run("time.sleep(0.3)\nn > 15").text() == "True"
+
+
+def test_threads_of_a_session_are_counted_at_the_end_of_each_cell(pool: Pool) -> None:
+    with pool.session(Limits(threads=64)) as session:
+        assert session.run(SLEEPERS).ok
+        time.sleep(0.4)
+        result = session.run("time.sleep(0.3)")
+        assert result.status == "killed"
+        assert result.text().startswith("[killed: more than 64 threads; the variables")
+        quick = SLEEPERS.replace("threading.Thread(target=more, daemon=True).start()", "more()")
+        assert "more than 64 threads" in session.run(quick.replace("0.2", "0")).text()
+
+
+def test_processor_time_of_a_cell_is_that_of_all_its_threads(pool: Pool) -> None:
+    burning = (
+        "import signal, threading\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
+        "def f():\n  while True: pass\nthreading.Thread(target=f).start()\nf()"
+    )
+    with pool.session(Limits(cpu_s=1, wall_s=30)) as session:
+        result = session.run(burning)
+        assert result.status == "timeout"
+        assert "timed out after 1s of processor time; the variables" in result.text()
+        assert result.wall_s < 15
+
+
+def test_a_session_whose_jail_was_lost_between_two_cells(pool: Pool) -> None:
+    """The code of the next one never ran, so this is the sandbox's failure."""
+    with Pool(1, tier=pool.tier, limits=LIMITS) as made, made.session() as session:
+        assert session.run("x = 1").ok
+        [pid] = made.pids()
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(0.2)
+        result = session.run("x")
+        assert result.status == "infrastructure"
+        assert "the variables of the session are gone" in result.text()
+        assert session.run("2").text() == "2"
+
+
+def test_a_session_that_waits_for_a_place_can_be_closed(pool: Pool) -> None:
+    async def main(made: Pool) -> tuple[str, str]:
+        first, second = made.session(), made.session()
+        await first.arun("1")
+        waiting = asyncio.ensure_future(second.arun("print('never')"))
+        await asyncio.sleep(0.1)
+        await asyncio.wait_for(second.aclose(), 5)
+        told = (await waiting).text()
+        await first.aclose()
+        return told, (await made.session().arun("2")).text()
+
+    with Pool(1, tier=pool.tier, limits=LIMITS) as made:
+        assert asyncio.run(main(made)) == ("[the sandbox failed: the session is closed]", "2")
+
+
+def test_sessions_beyond_all_threads_come_to_an_end(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from verl_stare.sandbox import pool as module
+
+    monkeypatch.setattr(module, "_MOST_SESSIONS", 3)
+
+    async def trajectory(made: Pool, number: int) -> str:
+        session = made.session()
+        try:
+            await session.arun(f"x = {number}")
+            return (await session.arun("x")).text()
+        finally:
+            await session.aclose()
+
+    async def main(made: Pool) -> list[str]:
+        return await asyncio.gather(*(trajectory(made, number) for number in range(8)))
+
+    with Pool(1, tier=pool.tier, limits=LIMITS) as made:
+        answers = asyncio.run(asyncio.wait_for(main(made), 60))
+    assert answers == [str(number) for number in range(8)]
+
+
+def test_a_pool_that_is_closed_in_a_call(pool: Pool) -> None:
+    said: list[BaseException | str] = []
+    made = Pool(1, tier=pool.tier, limits=LIMITS)
+
+    def call() -> None:
+        try:
+            said.append(made.run("import time\ntime.sleep(99)").text())
+        except BaseException as error:
+            said.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while not made.pids():
+        time.sleep(0.05)
+    time.sleep(0.5)
+    made.close()
+    thread.join(20)
+    [answer] = said
+    assert isinstance(answer, RuntimeError)
+    assert "the sandbox pool is closed" in str(answer)
+
+
 def test_a_session_that_lies_about_its_end_is_not_believed_further(pool: Pool) -> None:
     forged = "import os\nfor n in range(3, 9):\n  try: os.write(n, {!r})\n  except OSError: pass"
     for lie in (

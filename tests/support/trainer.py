@@ -127,15 +127,15 @@ def _interpreter() -> Interpreter:
     return interpreter
 
 
+def forked_workers() -> list[str]:
+    """Overrides with which Ray's workers are forks, see tests/support/forked.py."""
+    workers = " ".join(_interpreter().command("leave"))
+    return [f"++ray_kwargs.ray_init.runtime_env.py_executable={workers}"]
+
+
 def forked(arguments: list[str]) -> list[str]:
-    """A command of the trainer whose processes are forks, see tests/support/forked.py."""
-    interpreter = _interpreter()
-    workers = " ".join(interpreter.command("leave"))
-    return [
-        *interpreter.command("run"),
-        *arguments[1:],
-        f"++ray_kwargs.ray_init.runtime_env.py_executable={workers}",
-    ]
+    """A command of the trainer whose processes are forks."""
+    return [*_interpreter().command("run"), *arguments[1:], *forked_workers()]
 
 
 def run(

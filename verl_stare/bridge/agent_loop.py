@@ -88,10 +88,12 @@ class StareToolAgentLoop(_Base):
 
     def _finished(self, output: AgentLoopOutput) -> AgentLoopOutput:
         turns = self._turns(output)
-        output.extra_fields[MODEL_TEXT] = "\n".join(turns)
+        texts = [self.tokenizer.decode(turn, skip_special_tokens=True) for turn in turns]
+        output.extra_fields[MODEL_TEXT] = "\n".join(texts)
         settings = [tool.settings for tool in self._python]
-        last = turns[-1] if turns else ""
-        if START not in last and not extract_answer(last).formatted:
+        # The tags of a call may be special tokens.
+        last = self.tokenizer.decode(turns[-1]) if turns else ""
+        if START not in last and not extract_answer(texts[-1] if turns else "").formatted:
             self._tally.void = 1
         failed = self._tally.infrastructure and any(one.mask_infrastructure for one in settings)
         void = self._tally.void and any(one.mask_void_turns for one in settings)
@@ -101,14 +103,12 @@ class StareToolAgentLoop(_Base):
         output.extra_fields[TALLY] = self._tally.as_dict()
         return output
 
-    def _turns(self, output: AgentLoopOutput) -> list[str]:
-        """What the model wrote, turn by turn."""
+    @staticmethod
+    def _turns(output: AgentLoopOutput) -> list[list[int]]:
+        """The tokens that the model wrote, turn by turn."""
         tokens = zip(output.response_ids, output.response_mask, strict=False)
-        return [
-            self.tokenizer.decode([token for token, _ in run], skip_special_tokens=True)
-            for own, run in groupby(tokens, key=lambda pair: pair[1])
-            if own
-        ]
+        runs = groupby(tokens, key=lambda pair: pair[1])
+        return [[token for token, _ in run] for own, run in runs if own]
 
     async def _handle_generating_state(
         self,

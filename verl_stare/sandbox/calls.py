@@ -19,8 +19,8 @@ _HOW = 'write {"name": NAME, "arguments": {...}} between the tags of a call'
 # Line breaks and tabs in strings are what they look like.
 _DECODER = json.JSONDecoder(strict=False)
 _FENCE = re.compile(r"\s*(?:```[a-zA-Z]*\s*)?")
+_OPENS = re.compile(r"\s*[`{\[\"]")
 _AFTER = re.compile(r"\s*(?:```)?\s*")
-_CODE_FENCE = re.compile(r"\A\s*```[a-zA-Z0-9]*[ \t]*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,21 @@ def read_tool_calls(text: str) -> tuple[str, list[ToolCall]]:
     """The text without its calls, and the calls in their order.
 
     A call ends where its JSON does, whatever is in its strings; one that is no JSON ends at the
-    next tag. One that is cut off at the end of the text counts if its JSON is whole.
+    next tag. One that is cut off at the end of the text counts if its JSON is whole. A tag in the
+    middle of a line that no JSON follows, nor a closing tag, is a word of the text.
     """
     content: list[str] = []
     calls: list[ToolCall] = []
     place = 0
     while (start := text.find(START, place)) >= 0:
         content.append(text[place:start])
-        call, place = _read(text, start + len(START))
+        begin = start + len(START)
+        line = text[text.rfind("\n", 0, start) + 1 : start]
+        if line.strip() and not _OPENS.match(text, begin) and text.find(END, begin) < 0:
+            content.append(text[start:begin])
+            place = begin
+            continue
+        call, place = _read(text, begin)
         calls.append(call)
     content.append(text[place:])
     return "".join(content), calls
@@ -109,8 +116,14 @@ def _explain(error: ValueError | RecursionError, text: str, begin: int) -> str:
 
 def without_fence(code: str) -> str:
     """The code in a code fence, if all of it is in one."""
-    fenced = _CODE_FENCE.fullmatch(code)
-    return fenced[1] if fenced else code
+    # Not by a regular expression, which takes long on many blank lines.
+    stripped = code.strip()
+    first, line_break, rest = stripped.partition("\n")
+    language = first.removeprefix("```").strip()
+    fenced = first.startswith("```") and line_break and rest.endswith("```")
+    if not fenced or (language and not language.isalnum()):
+        return code
+    return rest[: -len("```")].rstrip("\r\n\t ")
 
 
 def neutral(text: str, specials: frozenset[str]) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
+
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> list[int]:
@@ -16,11 +19,12 @@ def family(pid: int) -> list[int]:
     return found
 
 
-def most_threads(pid: int) -> int:
-    """The most threads that a process of a jail has."""
-    most = 0
+def usage(pid: int) -> tuple[int, float]:
+    """The most threads that a process of a family has, and the processor seconds of all."""
+    threads, ticks = 0, 0
     for one in family(pid):
         with contextlib.suppress(OSError, ValueError):
-            stat = Path(f"/proc/{one}/stat").read_text()
-            most = max(most, int(stat.rpartition(")")[2].split()[17]))
-    return most
+            stat = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            threads = max(threads, int(stat[17]))
+            ticks += int(stat[11]) + int(stat[12])
+    return threads, ticks * _TICK

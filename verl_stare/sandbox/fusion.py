@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +34,10 @@ sys.exit(run_cell(base64.b64decode({source!r}).decode("utf-8", "surrogatepass"),
 
 class _Transient(Exception):
     """The server did not answer as it should; it may the next time."""
+
+
+class _Refused(Exception):
+    """The server will not answer: asking again is no use."""
 
 
 class FusionClient:
@@ -107,8 +110,8 @@ class FusionClient:
         try:
             with self._places:
                 answer, seconds = retrying(self._ask, request, limits)
-        except (_Transient, httpx.HTTPError) as error:
-            return outcome.failure(str(error), self._attempts)
+        except (_Transient, _Refused) as error:
+            return outcome.failure(str(error), retrying.statistics.get("attempt_number", 1))
         attempts = retrying.statistics.get("attempt_number", 1)
         return _result(answer, limits, seconds, attempts)
 
@@ -124,18 +127,20 @@ class FusionClient:
             response = self._client.post(
                 self._url, json=request, headers=self._headers, timeout=timeout
             )
-        except httpx.TransportError as error:
+        except httpx.HTTPError as error:
             raise _Transient(f"{self._url}: {type(error).__name__}: {error}") from error
         if response.status_code in _RETRIED:
             raise _Transient(f"{self._url}: HTTP {response.status_code}")
-        response.raise_for_status()
+        if response.status_code != httpx.codes.OK:
+            raise _Refused(f"{self._url}: HTTP {response.status_code}")
         try:
             answer = response.json()
             if answer["status"] == "SandboxError" or answer["run_result"] is None:
                 raise _Transient(f"{self._url}: {answer.get('message') or 'SandboxError'}"[:400])
             if answer["run_result"]["status"] not in {"Finished", "TimeLimitExceeded"}:
                 raise _Transient(f"{self._url}: {answer['run_result']['status']}")
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            float(answer["run_result"].get("execution_time") or 0)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise _Transient(f"{self._url}: no answer of a Sandbox Fusion server") from error
         return answer, time.monotonic() - started
 

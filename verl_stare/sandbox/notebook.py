@@ -54,10 +54,15 @@ def _compiled(source: str) -> tuple[CodeType, CodeType | None]:
     tree = ast.parse(source, FILE)
     last = tree.body[-1] if tree.body else None
     if not isinstance(last, ast.Expr):
-        return compile(tree, FILE, "exec"), None
+        return _compile(tree, "exec"), None
     tree.body.pop()
     expression = ast.Expression(last.value)
-    return compile(tree, FILE, "exec"), compile(expression, FILE, "eval")
+    return _compile(tree, "exec"), _compile(expression, "eval")
+
+
+def _compile(tree: ast.Module | ast.Expression, mode: str) -> CodeType:
+    # Without what this module has imported from __future__.
+    return compile(tree, FILE, mode, dont_inherit=True)
 
 
 def _exit_code(exit_: SystemExit) -> int:

@@ -73,6 +73,8 @@ def _status(
             f"[output truncated: {ended.dropped} bytes dropped, and the code ended, "
             f"at the limit of {limits.output / MIB:.3g} MiB]"
         )
+    if ended.stopped == "cpu":
+        return "timeout", f"[timed out after {limits.cpu_s:g}s of processor time]"
     if ended.stopped == "wall":
         return "timeout", f"[timed out after {limits.wall_s:g}s]"
     if ended.stopped == "threads":

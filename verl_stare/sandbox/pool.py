@@ -22,6 +22,7 @@ from verl_stare.sandbox.syscalls import FilterUnavailable
 PRELOAD = ("numpy", "numpy.random", "sympy")
 _ATTEMPTS = 2
 _MOST_SESSIONS = 4096
+_CLOSING_THREADS = 64
 _CLOSED_CHECK_SECONDS = 0.5
 
 
@@ -62,9 +63,14 @@ class Pool:
         self._all: set[Zygote] = set()
         self._places = threading.BoundedSemaphore(self.size)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="sandbox")
-        # Sessions that wait for a place must not hold up those that have one.
-        self._session_threads = ThreadPoolExecutor(
-            _MOST_SESSIONS, thread_name_prefix="sandbox-session"
+        # Sessions that wait for a place must not hold up those that have one, nor their closing,
+        # which frees it.
+        self._waiting_threads = ThreadPoolExecutor(
+            _MOST_SESSIONS, thread_name_prefix="sandbox-wait"
+        )
+        self._session_threads = ThreadPoolExecutor(self.size, thread_name_prefix="sandbox-session")
+        self._closing_threads = ThreadPoolExecutor(
+            _CLOSING_THREADS, thread_name_prefix="sandbox-closing"
         )
         self._owner = os.getpid()
         self._closed = False
@@ -115,11 +121,11 @@ class Pool:
             pass
 
     @contextlib.contextmanager
-    def _zygote(self) -> Iterator[Zygote]:
+    def _zygote(self, given_up: threading.Event | None = None) -> Iterator[Zygote]:
         """One to oneself. After a failure it is closed, and is no longer the pool's."""
         if os.getpid() != self._owner:
             raise RuntimeError("a sandbox pool belongs to the process that has made it")
-        self._wait_for_a_place()
+        self._wait_for_a_place(given_up)
         try:
             with self._lock:
                 if self._closed:
@@ -145,11 +151,13 @@ class Pool:
         finally:
             self._places.release()
 
-    def _wait_for_a_place(self) -> None:
-        # Not for ever, since a pool may be closed while calls wait.
+    def _wait_for_a_place(self, given_up: threading.Event | None) -> None:
+        # Not for ever, since a pool or session may be closed while calls wait.
         while not self._places.acquire(timeout=_CLOSED_CHECK_SECONDS):
             if self._closed:
                 raise RuntimeError("the sandbox pool is closed")
+            if given_up is not None and given_up.is_set():
+                raise SessionClosed
 
     def _discard(self, zygote: Zygote) -> None:
         zygote.close()
@@ -175,7 +183,12 @@ class Pool:
             self._all = set()
         for zygote in zygotes:
             zygote.close()
-        for threads in (self._threads, self._session_threads):
+        for threads in (
+            self._threads,
+            self._waiting_threads,
+            self._session_threads,
+            self._closing_threads,
+        ):
             threads.shutdown(wait=False, cancel_futures=True)
 
     def __enter__(self) -> Pool:
@@ -183,6 +196,10 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class SessionClosed(Exception):
+    """A session was closed while its call waited for a place."""
 
 
 class PoolSession:
@@ -197,6 +214,7 @@ class PoolSession:
         self._stack = contextlib.ExitStack()
         self._session: Session | None = None
         self._lock = threading.Lock()
+        self._closed = threading.Event()
 
     def run(self, code: str) -> ExecutionResult:
         """Run a cell, and wait for it."""
@@ -204,14 +222,20 @@ class PoolSession:
         if refused is not None:
             return refused
         with self._lock:
+            if self._closed.is_set():
+                return failure("the session is closed")
+            started = self._session is not None
             try:
                 if self._session is None:
-                    zygote = self._stack.enter_context(self._pool._zygote())
+                    zygote = self._stack.enter_context(self._pool._zygote(self._closed))
                     self._session = Session(zygote, self._limits)
                 ended = self._session.run(source)
+            except SessionClosed:
+                return failure("the session is closed")
             except (ZygoteDied, FilterUnavailable, OSError) as error:
                 self._leave(error)
-                return (died if isinstance(error, DiedInRun) else failure)(str(error))
+                gone = "; the variables of the session are gone" * started
+                return (died if isinstance(error, DiedInRun) else failure)(f"{error}{gone}")
             if not self._session.alive:
                 self._leave(None)
             return outcome(ended, self._limits, session=True)
@@ -219,15 +243,18 @@ class PoolSession:
     async def arun(self, code: str) -> ExecutionResult:
         """`run`, for an event loop."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool._session_threads, self.run, code)
+        has_place = self._session is not None
+        threads = self._pool._session_threads if has_place else self._pool._waiting_threads
+        return await loop.run_in_executor(threads, self.run, code)
 
     async def aclose(self) -> None:
         """`close`, for an event loop."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._pool._session_threads, self.close)
+        await loop.run_in_executor(self._pool._closing_threads, self.close)
 
     def close(self) -> None:
-        """End the process; the jail is the pool's again."""
+        """End the process; the jail is the pool's again. A call that waits for a place gives up."""
+        self._closed.set()
         with self._lock:
             self._leave(None)
 

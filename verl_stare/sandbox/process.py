@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from verl_stare.sandbox import syscalls
-from verl_stare.sandbox.family import family, most_threads
+from verl_stare.sandbox.family import family, usage
 from verl_stare.sandbox.jail import Jail
 from verl_stare.sandbox.lasting import in_lasting_thread
 from verl_stare.sandbox.limits import Limits
@@ -37,6 +37,8 @@ GRACE_SECONDS = 5.0
 CLEAN_SECONDS = 2.0
 # Between looks at the number of threads.
 LOOK_SECONDS = 0.1
+# The kernel's limit is first, where there is one.
+_CPU_MARGIN = 0.3
 _START = """import sys, types
 for name, source in {modules!r}.items():
     module = sys.modules[name] = types.ModuleType(name)
@@ -60,8 +62,8 @@ class Ended:
     Attributes:
         status: of wait(2); None if a session's cell came to its end and its process lives.
         exit_code: of such a cell.
-        stopped: why it was ended from outside: `wall`, `output`, `threads`, `entries`, `session`
-            (it ended, or broke the rules of a session), or None.
+        stopped: why it was ended from outside: `wall`, `cpu` (in a session), `output`, `threads`,
+            `entries`, `session` (it ended, or broke the rules of a session), or None.
         dropped: bytes of output that were read and not kept.
     """
 
@@ -190,8 +192,12 @@ class Zygote:
         deadline = now + limits.wall_s
         given_up = float("inf")
         look = now + LOOK_SECONDS
+        # What the cells before have taken, which the kernel's limit of the process includes.
+        before = usage(self.pid)[1] if cell is not None else 0.0
         poller = select.poll()
-        for descriptor in (*kept.open, self._control.fileno()):
+        # It stays the same if another thread closes this zygote meanwhile.
+        control = self._control.fileno()
+        for descriptor in (*kept.open, control):
             poller.register(descriptor, select.POLLIN)
         if cell is not None:
             poller.register(cell.fileno(), select.POLLIN)
@@ -204,23 +210,29 @@ class Zygote:
                 return
             if now >= look and ended.stopped is None:
                 look = now + LOOK_SECONDS
-                if most_threads(self.pid) > limits.threads:
+                threads, seconds = usage(self.pid)
+                if threads > limits.threads:
                     ended.stopped = "threads"
+                elif cell is not None and seconds - before > limits.cpu_s + _CPU_MARGIN:
+                    ended.stopped, ended.cpu_s = "cpu", seconds - before
             if now >= deadline and ended.stopped is None:
                 ended.stopped = "wall"
             if ended.stopped and given_up == float("inf"):
-                self._kill()
+                self.signal(signal.SIGKILL)
                 given_up = now + GRACE_SECONDS
             until = given_up if ended.stopped else min(deadline, look)
             for descriptor, _ in poller.poll(max(0.0, until - now) * 1_000 + 1):
-                if descriptor == self._control.fileno():
+                if descriptor == control:
                     self._ended(ended, given_up)
                 elif cell is not None and descriptor == cell.fileno():
-                    if cell.read(ended):
-                        return
-                    # It has ended, or tampers with its session.
                     poller.unregister(descriptor)
-                    ended.stopped = ended.stopped or "session"
+                    if not cell.read(ended):
+                        # It has ended, or tampers with its session.
+                        ended.stopped = ended.stopped or "session"
+                    elif usage(self.pid)[0] > limits.threads:
+                        ended.stopped = ended.stopped or "threads"
+                    elif ended.stopped is None:
+                        return
                 else:
                     kept.read(descriptor)
                     if kept.dropped and ended.stopped is None:
@@ -235,14 +247,35 @@ class Zygote:
             ZygoteDied: the jail has ended, or cannot end it.
         """
         if self._running:
-            self._kill()
+            self.signal(signal.SIGKILL)
             self._ended(Ended(), time.monotonic() + GRACE_SECONDS)
 
-    def _kill(self) -> None:
+    def signal(self, number: int) -> None:
+        """Send a signal to the process that runs.
+
+        Raises:
+            DiedInRun: the jail has ended.
+        """
         try:
-            self._send({"kill": True})
+            self._send({"signal": int(number)})
         except ZygoteDied as error:
             raise DiedInRun(str(error)) from error
+
+    def check_idle(self) -> None:
+        """Raises:
+        ZygoteDied: the jail, or the process of a session, has ended though no code ran.
+        """
+        if self._said_something(0.0) or not self.alive:
+            raise ZygoteDied("the process of the session has ended between two calls")
+
+    def _said_something(self, seconds: float) -> bool:
+        """Wait for a message, or the end of the socket."""
+        poller = select.poll()
+        try:
+            poller.register(self._control, select.POLLIN)
+        except ValueError as error:
+            raise ZygoteDied("the sandbox is closed") from error
+        return bool(poller.poll(seconds * 1_000))
 
     def _ended(self, ended: Ended, given_up: float) -> None:
         try:
@@ -262,9 +295,7 @@ class Zygote:
             raise ZygoteDied(f"the sandbox has ended: {error}{self._said()}") from error
 
     def _receive(self, deadline: float) -> dict[str, Any]:
-        poller = select.poll()
-        poller.register(self._control, select.POLLIN)
-        if not poller.poll(max(0.0, deadline - time.monotonic()) * 1_000):
+        if not self._said_something(max(0.0, deadline - time.monotonic())):
             raise ZygoteDied(f"the sandbox does not answer{self._said()}")
         try:
             message = self._control.recv(PACKET)

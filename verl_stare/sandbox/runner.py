@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import io
 import json
 import math
 import os
@@ -127,10 +128,13 @@ def _moved_up(descriptor: int) -> int:
 def reopen_streams() -> None:
     """Make the interpreter's streams over 0, 1 and 2, for the whole life of the processes."""
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", errors="replace", closefd=False)
-    # By the line, so that a killed process has written what it printed.
+    # Unbuffered, as `python -u`, so that a killed process has written what it printed.
     for number, name in ((1, "stdout"), (2, "stderr")):
-        stream = os.fdopen(
-            number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+        stream = io.TextIOWrapper(
+            io.FileIO(number, "w", closefd=False),
+            encoding="utf-8",
+            errors="backslashreplace",
+            write_through=True,
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
+import signal
 import socket
 
 from verl_stare.sandbox.limits import Limits
@@ -25,6 +26,7 @@ class Session:
         self._pipes = Pipes()
         self._cells, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.alive = True
+        self._stopped = False
         try:
             with theirs:
                 zygote.start(b"", limits, self._pipes, [theirs.fileno()])
@@ -39,14 +41,22 @@ class Session:
 
         Raises:
             DiedInRun: the jail ended meanwhile.
+            ZygoteDied: it, or the process, had ended before.
         """
-        # Not to be known before, so that no reply is written ahead.
+        self._zygote.check_idle()
+        if self._stopped:
+            self._zygote.signal(signal.SIGCONT)
+        # Another one each time, so that no reply is written ahead of a cell.
         cell = Cell(self._cells, secrets.token_hex(8))
         with file_of(source) as file, contextlib.suppress(OSError):
             message = json.dumps({"cell": cell.name, "cpu_s": self._limits.cpu_s}).encode()
             socket.send_fds(self._cells, [message], [file])
         ended = self._zygote.watch(self._pipes, self._limits, cell)
         self.alive = ended.status is None
+        if self.alive:
+            # Its threads would go on, with nobody to look at what they use.
+            self._zygote.signal(signal.SIGSTOP)
+            self._stopped = True
         return ended
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from verl_stare.sandbox.confine import INSTRUCTION_SIZE, OWN_PID, operand
 
 _ALLOWED = """
-read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range dup
+read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close dup
 dup2 dup3 pipe pipe2 access faccessat faccessat2 stat fstat lstat newfstatat statx fstatfs statfs
 readlink readlinkat getcwd chdir fchdir getdents getdents64 fadvise64 umask mkdir mkdirat rmdir
 unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat copy_file_range sendfile
@@ -63,11 +63,15 @@ _CLONE_THREAD = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000
 _PAIRS, _PAIR_MASK = (int(socket.SOCK_STREAM), int(socket.SOCK_SEQPACKET)), 0xF
 _PRCTL = (15, 16, 3, 0x53564D41)  # PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_SET_VMA
 _IOCTL = (termios.TCGETS, termios.FIONREAD, termios.TIOCGWINSZ, 0x5421, 0x5450, 0x5451)
-# Signals and leases would go to other processes.
+# Signals and leases would go to other processes, and so would locks: of files that jails share.
 _FCNTL = (
-    fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL,
-    fcntl.F_SETFL, fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW, 36, 37, 38, 1032,
+    fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC, fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL, 1032,
 )  # fmt: skip
+_LOCKS = (fcntl.F_GETLK, fcntl.F_SETLK, fcntl.F_SETLKW, 36, 37, 38)
+# A pipe of packets (O_DIRECT) would keep its reader busy byte by byte.
+_FLAGS_NOT_SET = ~(os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | 0o100000) & 0xFFFFFFFF
+# CLOSE_RANGE_UNSHARE would give each thread descriptors of its own, each up to the limit.
+_CLOSE_RANGE = (0, 4)
 
 
 class FilterUnavailable(RuntimeError):
@@ -118,9 +122,14 @@ def compiled(writes: bool) -> bytes:
         ("prctl", [seccomp.Arg(0, equal, option) for option in _PRCTL]),
         ("ioctl", [seccomp.Arg(1, equal, request) for request in _IOCTL]),
         ("fcntl", [seccomp.Arg(1, equal, command) for command in _FCNTL]),
+        ("close_range", [seccomp.Arg(2, equal, flags) for flags in _CLOSE_RANGE]),
     ):
         for argument in allowed:
             _add(rules, seccomp.ALLOW, name, argument)
+    for command in _LOCKS:
+        _add(rules, refuse, "fcntl", seccomp.Arg(1, equal, command))
+    flags = seccomp.Arg(2, masked, _FLAGS_NOT_SET, 0)
+    _add(rules, seccomp.ALLOW, "fcntl", seccomp.Arg(1, equal, fcntl.F_SETFL), flags)
     with tempfile.TemporaryFile() as file:
         rules.export_bpf(file)
         file.seek(0)

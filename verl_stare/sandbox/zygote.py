@@ -12,10 +12,10 @@ Messages are JSON, one a packet::
     -> {"run": {limits}, "session": bool}           with descriptors: code, stdout, stderr[, cells]
     <- {"ended": wait status, "cpu_s", "max_rss", "stopped": why this process ended it, or null}
     <- {"clean": true}                              before the next run, else it takes none
-    -> {"kill": true}
+    -> {"signal": number}                          for the child
 
-In a session the child stays, and takes cells over a socket of its own: `{"cell", "cpu_s"}` with a
-descriptor of the code, answered by `{"cell", "exit_code", "cpu_s"}`.
+In a session the child stays, stopped from cell to cell, and takes cells over a socket of its own:
+`{"cell", "cpu_s"}` with a descriptor of the code, answered by `{"cell", "exit_code", "cpu_s"}`.
 """
 
 from __future__ import annotations
@@ -73,13 +73,14 @@ class _Zygote:
         self.stopped: str | None = None
         self.spare: tuple[int, socket.socket] | None = None
         self.spare_deaths = 0
-        self.wakeups, self.wakeup = os.pipe()
-        os.set_blocking(self.wakeup, False)
-        os.set_blocking(self.wakeups, False)
+        # Sockets, since a pipe can be opened through /proc where there is one.
+        self.wakeups, self.wakeup = socket.socketpair()
+        self.wakeups.setblocking(False)
+        self.wakeup.setblocking(False)
 
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self.wakeup)
+        signal.set_wakeup_fd(self.wakeup.fileno())
         self._fork()
         self._send({"ready": True})
         poller = select.poll()
@@ -88,11 +89,11 @@ class _Zygote:
         while True:
             poller.poll(_LOOK_MS if self.child and self.counted else None)
             with contextlib.suppress(BlockingIOError):
-                os.read(self.wakeups, 1 << 10)
+                self.wakeups.recv(1 << 10)
             self._reap()
             self._count_entries()
             if not self._take():
-                self._kill()
+                self._signal(signal.SIGKILL)
                 return
 
     def _take(self) -> bool:
@@ -104,8 +105,8 @@ class _Zygote:
         if not message:
             return False
         request = json.loads(message)
-        if "kill" in request:
-            self._kill()
+        if "signal" in request:
+            self._signal(request["signal"])
             return True
         self.stopped, self.entries = None, request["run"]["entries"]
         if self.spare is None:
@@ -141,10 +142,10 @@ class _Zygote:
         finally:
             os._exit(runner.SETUP_FAILED)
 
-    def _kill(self) -> None:
+    def _signal(self, number: int) -> None:
         if self.child:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.child, signal.SIGKILL)
+                os.kill(self.child, number)
 
     def _count_entries(self) -> None:
         """The kernel limits the size of the work directory, and not the number of its files."""
@@ -152,7 +153,7 @@ class _Zygote:
             found = os.statvfs(folder)
             if found.f_files - found.f_ffree > self.entries and self.stopped is None:
                 self.stopped = "entries"
-                self._kill()
+                self._signal(signal.SIGKILL)
 
     def _reap(self) -> None:
         while True:
