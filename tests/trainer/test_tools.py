@@ -71,7 +71,8 @@ def test_steps_of_stare_with_the_tool(tmp_path: Path, policy: Assets) -> None:
         assert step["tools/infrastructure"] == 0.0
         assert 0.0 < step["tools/seconds/mean"] < 10.0
     # A third of the calls leaves out a term, which is the policy's fault and not the sandbox's.
-    assert all(0.2 < step["critic/score/mean"] < 1.0 for step in run.metrics)
+    scores = [step["critic/score/mean"] for step in run.metrics]
+    assert 0.3 < sum(scores) / STEPS < 1.0
     # The mask of the real batch: what the tool wrote is in it, and out of the loss.
     tokenizer = AutoTokenizer.from_pretrained(policy.folder / "model")
     told = 0
