@@ -273,10 +273,11 @@ def test_a_session_stands_still_between_its_cells(pool: Pool) -> None:
     with pool.session() as session:
         assert session.run(ticking).ok
         first = int(session.run("n").text())
-        time.sleep(0.5)
-        assert int(session.run("n").text()) - first < 20
+        time.sleep(2)
+        # Of 200.
+        assert int(session.run("n").text()) - first < 50
         # It goes on where a cell gives it time.
-        assert session.run("time.sleep(0.3)\nn > 15").text() == "True"
+        assert session.run("m = n\nwhile n < m + 5: time.sleep(0.01)").ok
 
 
 def test_threads_of_a_session_are_counted_at_the_end_of_each_cell(pool: Pool) -> None:
