@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 # The recipes and the data preparation are scripts beside the package, not parts of it.
@@ -11,6 +12,10 @@ for folder in (ROOT, ROOT / "recipes" / "demo"):
     sys.path.insert(0, str(folder))
 
 from tests.support.trainer import Assets  # noqa: E402
+
+# The same examples in every run, however slow; --hypothesis-profile=default draws new ones.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.load_profile("fixed")
 
 
 @pytest.fixture(scope="session")

@@ -421,8 +421,10 @@ def test_a_forked_process_makes_its_own(pool: Pool) -> None:
 
 
 TRAINER = """
-import os, sys, threading, time
+import os, signal, sys, threading, time
 from verl_stare.sandbox import Limits, Pool
+# A shell that runs the tests in its background has them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 pool = Pool(2, tier=sys.argv[1], limits=Limits())
 for code in ("while True: pass", "import time; time.sleep(99)"):
     # From threads that end before the process does.
