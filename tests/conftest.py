@@ -8,7 +8,7 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 # The recipes and the data preparation are scripts beside the package, not parts of it.
-for folder in (ROOT, ROOT / "recipes" / "demo"):
+for folder in (ROOT, ROOT / "recipes" / "demo", ROOT / "recipes" / "tiny"):
     sys.path.insert(0, str(folder))
 
 from tests.support.trainer import Assets  # noqa: E402

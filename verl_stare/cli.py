@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from verl_stare import __version__
+from verl_stare.preflight import command
 
 DOCTOR = """\
 Checks that STARE can act in the verl that is installed here, and says so line by line:
@@ -106,6 +107,15 @@ def _parser() -> argparse.ArgumentParser:
         help="the one that must hold (default: auto, bwrap or else landlock)",
     )
     check.set_defaults(run=_check_sandbox)
+    preflight = commands.add_parser(
+        "preflight",
+        help="check a training command before any worker starts",
+        description=command.DESCRIPTION,
+        epilog=command.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_options(preflight)
+    preflight.set_defaults(run=command.run)
     return parser
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from tests.support.tool_policy import build_tokenizer
+from tool_policy import build_tokenizer
 from verl_stare.sandbox import ExecutionResult, SandboxUnavailable, choose
 from verl_stare.sandbox.outcome import failure
 

@@ -15,8 +15,9 @@ import torch
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
+import tool_policy
 from tests.sandbox import traces
-from tests.support import tool_policy, trainer
+from tests.support import trainer
 from tests.support.trainer import ROOT, Assets, hf_only
 from verl_stare.sandbox import SandboxUnavailable, choose
 

@@ -5,6 +5,8 @@ Each is wrapped when its module is imported, and only under `VERL_PLATFORM=cpu`.
 
 from __future__ import annotations
 
+import os
+from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
@@ -44,6 +46,21 @@ def _process_group(module: ModuleType) -> None:
         return wrapped(*args, **kwargs)
 
     wrapt.wrap_function_wrapper(module, name, wrapper)
+    # The same for processes that torchrun has started, as the supervised trainer's: no backend to
+    # choose there.
+    if not has(module, "initialize_global_process_group", ("timeout_second",)):
+        return
+
+    def initialize(timeout_second: int = 36000) -> tuple[int, int, int]:
+        torch.distributed.init_process_group(
+            "cpu:gloo",
+            timeout=timedelta(seconds=timeout_second),
+            init_method=os.environ.get("DIST_INIT_METHOD"),
+        )
+        local = int(os.environ["LOCAL_RANK"])
+        return local, torch.distributed.get_rank(), torch.distributed.get_world_size()
+
+    module.initialize_global_process_group = initialize  # pyright: ignore
 
 
 def _no_pinned_offload(module: ModuleType) -> None:

@@ -1,1 +1,1 @@
-"""Hydra config groups: `'hydra.searchpath=[pkg://verl_stare.presets]' +cpu=tiny`."""
+"""Hydra config groups, on every Hydra program's search path: `+stare=long_cot`, `+cpu=tiny`."""

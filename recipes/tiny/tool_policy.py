@@ -1,9 +1,7 @@
 """A tiny policy that calls the Python tool for a sum, and answers with what it printed.
 
-    python -m tests.support.tool_policy DATA OUT
-
-DATA is what data_prep/arithmetic.py wrote. Some calls leave out a term, which reinforcement
-learning has to unlearn: the tool computes what it is asked, not what the question asks.
+Some calls leave out a term, which reinforcement learning has to unlearn: the tool computes what it
+is asked, not what the question asks.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 import torch.nn.functional as F
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "recipes" / "demo"))
-
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers  # noqa: E402
-from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer  # noqa: E402
-
-from tiny_model import END, PAD, START, build_model  # noqa: E402
+from tiny_model import END, PAD, START, build_model
 
 TOOL = "code_interpreter"
 NOISE, STEPS = 0.35, 500
@@ -36,7 +29,10 @@ TEMPLATE = (
     "{{ '<|im_start|>user\\n<tool_response>\\n' + m['content'] }}"
     "{{ '\\n</tool_response><|im_end|>\\n' }}"
     "{% else %}"
-    "{{ '<|im_start|>' + m['role'] + '\\n' + (m['content'] or '') + '<|im_end|>\\n' }}"
+    "{{ '<|im_start|>' + m['role'] + '\\n' + (m['content'] or '') }}"
+    "{% for c in m['tool_calls'] or [] %}"
+    "{{ '<tool_call>' + (c['function'] | tojson) + '</tool_call>' }}{% endfor %}"
+    "{{ '<|im_end|>\\n' }}"
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
@@ -77,7 +73,7 @@ def build_tokenizer(questions: list[str]) -> Qwen2Tokenizer:
     state = json.loads(bpe.to_str())["model"]
     return Qwen2Tokenizer(
         vocab=state["vocab"],
-        merges=[tuple(merge) for merge in state["merges"]],
+        merges=[tuple(merge) for merge in state["merges"]],  # pyright: ignore[reportArgumentType]
         unk_token=PAD,
         pad_token=PAD,
         eos_token=END,
@@ -151,7 +147,3 @@ def main(data: Path, out: Path, steps: int = STEPS, seed: int = 1) -> None:
     model.save_pretrained(out / "model")
     tokenizer.save_pretrained(out / "model")
     print(f"loss {loss:.3f}, {len(tokenizer)} tokens")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:4]))
